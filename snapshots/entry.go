@@ -13,25 +13,24 @@ import (
 type Entry struct {
 	Path  string // clean and relative to the tree's folder; any bytes but NUL
 	Kind  Kind
-	Mode  uint32 // permissions with setuid, setgid and sticky, as chmod has them
+	Mode  uint32 // permissions with setuid, setgid and sticky
 	MTime time.Time
-	Size  int64  // of a file
+	Size  int64
 	Link  string // target of a symlink, or the other path of a hard link
-	Holes int64  // the part of a file's Size that is in holes
-	Masks int    // number of secrets that were overwritten in a file
+	Holes int64  // the part of Size that is in holes
+	Masks int    // number of secrets that were overwritten
 
-	// Properties of the file on the host. The next snapshot compares them to find out
-	// whether the file changed.
+	// Compared by the next snapshot to find changed files.
 	CTime time.Time
 	Inode uint64
 	flags byte
 
-	// Content lists a file's pieces in order. If flags contains listed, Content instead
-	// names the chunks that contain this list.
+	// Content lists a file's pieces in order or, with the flag listed, the chunks with this
+	// list.
 	Content []Ref
 }
 
-// A Ref is one piece of a file: a chunk, or a hole where Hole is not 0.
+// A Ref is a chunk of a file or, where Hole is not 0, a hole of that length.
 type Ref struct {
 	Digest chunks.Digest
 	Hole   int64
@@ -49,27 +48,25 @@ const (
 )
 
 const (
-	listed   = 1 << iota // Content names chunks of refs
-	anew                 // the next snapshot must read the file again, whatever its properties
-	unstable             // the file changed each time it was read
+	listed   = 1 << iota
+	anew     // must be read again by the next snapshot
+	unstable // changed each time it was read
 )
 
-// Unstable reports whether the file changed each time it was read, so that its content may
-// mix several states.
+// Unstable reports whether the file changed each time it was read. Then its content may mix
+// several states.
 func (e Entry) Unstable() bool { return e.flags&unstable != 0 }
 
-// unchanged reports whether a file's properties are still those of e.
 func (e Entry) unchanged(now Entry) bool {
 	return e.Kind == File && now.Kind == File && e.flags&(anew|unstable) == 0 && e.Size == now.Size &&
 		e.MTime.Equal(now.MTime) && e.CTime.Equal(now.CTime) && e.Inode == now.Inode && e.Path == now.Path
 }
 
-// Entries are kept in segments of some dozens, which are chunks. A hash of the path decides
-// where a segment ends, so unchanged entries give the same segments, which are stored only
-// once. Smaller segments would need more digests of 32 bytes. With larger segments, a
-// change of one entry would store more unchanged neighbours anew.
+// A hash of the path decides where a segment of entries, which is a chunk, ends. So
+// unchanged entries give the same segments. Smaller segments need more digests, and larger
+// ones store more unchanged entries again.
 const (
-	segmentMask  = 31 // one path in 32 ends a segment
+	segmentMask  = 31
 	segmentMax   = 512
 	segmentBytes = 256 << 10
 )
@@ -77,7 +74,6 @@ const (
 // encoding is the first byte of every segment and list, for future formats.
 const encoding = 1
 
-// A segmenter groups entries into segments. It gets the entries in order.
 type segmenter struct {
 	put func([]byte) error
 
@@ -107,7 +103,7 @@ func (s *segmenter) end() error {
 	return s.put(s.buf)
 }
 
-// pathHash is FNV-1a with a final mix, which improves the lower bits.
+// pathHash is FNV-1a with a final mix for the lower bits.
 func pathHash(p string) uint64 {
 	h := uint64(14695981039346656037)
 	for i := range len(p) {
@@ -151,8 +147,7 @@ func appendTime(b []byte, t, base time.Time) []byte {
 	return binary.AppendUvarint(b, uint64(t.Nanosecond()))
 }
 
-// seconds returns the Unix time of t, but 0 for the zero time, because 0 is short in the
-// encoding.
+// seconds returns 0 for the zero time, because 0 is short in the encoding.
 func seconds(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -160,8 +155,8 @@ func seconds(t time.Time) int64 {
 	return t.Unix()
 }
 
-// appendRefs encodes the pieces of a file: their number, and for each piece either 0 and
-// the digest of a chunk, or the length of a hole.
+// appendRefs encodes the number of pieces, and for each piece the length of a hole, or 0
+// and a digest.
 func appendRefs(b []byte, refs []Ref) []byte {
 	b = binary.AppendUvarint(b, uint64(len(refs)))
 	for _, r := range refs {
@@ -194,7 +189,7 @@ func decodeSegment(data []byte, fn func(Entry) error) error {
 	return r.err
 }
 
-// A decoder takes values from the beginning of data. After an error it returns zero values.
+// A decoder returns zero values after an error.
 type decoder struct {
 	data []byte
 	err  error
@@ -237,8 +232,8 @@ func (r *decoder) varint() int64 {
 	return v
 }
 
-// length reads a number of bytes or refs. A larger number than the bytes that are left is
-// an error, because each takes at least one byte.
+// length reads a number of bytes or refs. Each takes at least one byte, so more than the
+// rest of the data is an error.
 func (r *decoder) length() int {
 	v := r.uvarint()
 	if v > uint64(len(r.data)) {

@@ -6,10 +6,9 @@ import (
 	"strings"
 )
 
-// An excluder matches paths against patterns in gitignore syntax, with git's rules: the
-// last matching pattern decides, and everything in an excluded folder is excluded, whatever
-// other patterns say. Libraries for this are large or differ from git. A test compares an
-// excluder with git.
+// An excluder matches paths as git does: the last matching pattern decides, and everything
+// in an excluded folder is excluded, whatever other patterns say. Libraries for this are
+// large or differ from git. A test compares an excluder with git.
 type excluder struct {
 	patterns []ignorePattern
 	folders  pathFilter
@@ -17,9 +16,9 @@ type excluder struct {
 
 type ignorePattern struct {
 	text     string
-	not      bool // written with !
-	dirOnly  bool // written with / at the end
-	baseOnly bool // written with no other /: matches the name alone, in any folder
+	not      bool
+	dirOnly  bool
+	baseOnly bool // no other /: matches the name in any folder
 }
 
 func newExcluder(patterns []string) (*excluder, error) {
@@ -45,7 +44,6 @@ func newExcluder(patterns []string) (*excluder, error) {
 	return x, nil
 }
 
-// trimPattern removes trailing spaces that are not escaped.
 func trimPattern(s string) string {
 	end := 0
 	for i := 0; i < len(s); i++ {
@@ -88,9 +86,8 @@ func (x *excluder) matches(p string, dir bool) bool {
 	return false
 }
 
-// Results of a match. After wildNo, an earlier star may match more of the text and try
-// again. wildAbortToSlash means that this is useless up to the next slash. wildAbort means
-// that it is always useless.
+// Results of a match. After wildNo, an earlier star may try to match more text. After
+// wildAbortToSlash this is useless up to the next slash, and after wildAbort always.
 const (
 	wildYes = iota
 	wildNo
@@ -98,8 +95,8 @@ const (
 	wildAbort
 )
 
-// wildmatch does the same as git's function of this name with WM_PATHNAME: * and ? do not
-// match a slash, but ** does if it is a whole component of the path.
+// wildmatch is git's function of this name with WM_PATHNAME: * and ? do not match a slash,
+// but ** does if it is a whole component of the path.
 func wildmatch(pattern, text string) int {
 	for p := pattern; ; {
 		if p == "" {
@@ -141,10 +138,10 @@ func wildmatch(pattern, text string) int {
 }
 
 // wildStar matches a pattern that begins with a star. first says that the star begins a
-// path component.
+// component.
 func wildStar(p, text string, first bool) int {
 	rest := strings.TrimLeft(p, "*")
-	slashes := false // whether the star matches slashes
+	slashes := false
 	if len(p)-len(rest) >= 2 && first && (rest == "" || rest[0] == '/' || strings.HasPrefix(rest, `\/`)) {
 		if rest != "" && rest[0] == '/' && wildmatch(rest[1:], text) == wildYes {
 			return wildYes // "**/" also matches nothing
@@ -175,8 +172,8 @@ func wildStar(p, text string, first bool) int {
 	return wildAbort
 }
 
-// wildClass reports whether c is in the class "[...]" at the beginning of p, and the length
-// of the class. The length is 0 if p does not begin with a class.
+// wildClass reports whether c is in the class "[...]" at the beginning of p, and its
+// length, 0 for no class.
 func wildClass(p string, c byte) (length int, yes bool) {
 	at := func(i int) byte { // a NUL ends the text, as in C
 		if i < len(p) {
@@ -235,7 +232,7 @@ func wildClass(p string, c byte) (length int, yes bool) {
 	return i + 1, yes != not
 }
 
-// classes are the POSIX classes for ASCII, as in git.
+// classes are the POSIX classes for ASCII.
 var classes = func() map[string]func(byte) bool {
 	in := func(from, to byte) func(byte) bool { return func(c byte) bool { return from <= c && c <= to } }
 	or := func(fs ...func(byte) bool) func(byte) bool {

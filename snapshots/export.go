@@ -12,10 +12,9 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Export writes a snapshot as one plain tar archive: manifest.json, and a folder for each
-// tree. The same snapshot gives the same bytes. GNU and busybox tar can read the archive,
-// with names of any bytes and length. Times are in whole seconds, and holes become zeros.
-// Digests are checked during the export, so the archive is valid only if the error is nil.
+// Export writes a snapshot as a tar archive, with manifest.json and a folder for each tree.
+// The same snapshot gives the same bytes. GNU and busybox tar can read it. Times are in
+// whole seconds, and holes become zeros. The archive is valid only if the error is nil.
 func Export(ctx context.Context, c *chunks.Store, id string, w io.Writer) (err error) {
 	defer func() {
 		if err != nil {
@@ -50,14 +49,13 @@ func Export(ctx context.Context, c *chunks.Store, id string, w io.Writer) (err e
 	return x.out.Close()
 }
 
-// An exporting writes trees as tar entries. It is the sink of a walk.
 type exporting struct {
 	out   *tar.Writer
 	tree  string
 	zeros []byte
 	// folders are written after their content, the innermost first, because not every tar
-	// can set a folder's mode and time at the end. It holds at most maxFolders. Further
-	// folders are written where they occur.
+	// sets a folder's mode and time at the end. Beyond maxFolders, they are written where
+	// they occur.
 	folders []*tar.Header
 }
 

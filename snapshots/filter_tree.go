@@ -7,10 +7,9 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// A treeFilter decides which entries of a tree are kept.
 type treeFilter struct {
 	excluder *excluder
-	skip     *pathFilter // paths that are left out and listed
+	skip     *pathFilter // left out and listed
 	why      func(path string) string
 	only     map[string]bool // folders to keep (true), and their parents (false)
 }
@@ -19,8 +18,8 @@ type verdict int
 
 const (
 	kept     verdict = iota
-	ignored          // excluded, or in a folder that is left out
-	leftThis         // left out and listed
+	ignored          // or in a folder that is left out
+	leftThis         // and listed
 )
 
 func newTreeFilter(t TreeSpec, others []TreeSpec) (*treeFilter, error) {
@@ -63,7 +62,6 @@ func (f *treeFilter) judge(p string, dir bool) verdict {
 	return kept
 }
 
-// onlyOf returns nil if everything is kept.
 func onlyOf(names []string) map[string]bool {
 	if len(names) == 0 {
 		return nil
@@ -78,7 +76,6 @@ func onlyOf(names []string) map[string]bool {
 	return only
 }
 
-// wanted reports whether a name is in only, or lies in a folder to keep.
 func (f *treeFilter) wanted(p string) bool {
 	if f.only == nil {
 		return true
@@ -94,9 +91,9 @@ func (f *treeFilter) wanted(p string) bool {
 	return false
 }
 
-// credential reports whether a file holds a credential. Such files lie in a CODEX_HOME. The
-// work folder may contain another CODEX_HOME, in a folder .codex. A project's own
-// config.toml or .env is not a credential but work.
+// credential reports whether a file of a CODEX_HOME holds a credential. The work folder may
+// contain a CODEX_HOME in a folder .codex. A project's own config.toml or .env is not a
+// credential.
 func credential(tree, p string) bool {
 	if tree != Rollouts && path.Base(path.Dir(p)) != ".codex" {
 		return false
@@ -109,8 +106,8 @@ func credential(tree, p string) bool {
 	}
 }
 
-// ownFolders returns the folders below this tree that are other trees. A file that another
-// tree leaves out must not be kept as a part of this tree.
+// ownFolders returns the folders below this tree that are other trees. Files that these
+// leave out must not be kept here.
 func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	own := map[string]bool{}
 	for _, o := range others {
@@ -121,8 +118,7 @@ func ownFolders(t TreeSpec, others []TreeSpec) map[string]bool {
 	return own
 }
 
-// A pathFilter matches paths one by one, and remembers the results for the folders of the
-// last path.
+// A pathFilter remembers the results for the folders of the last path.
 type pathFilter struct {
 	match func(p string, dir bool) bool
 	dirs  []matchedDir // outermost first
@@ -133,7 +129,6 @@ type matchedDir struct {
 	matched bool
 }
 
-// inMatch reports whether a folder or one of its parents matches.
 func (f *pathFilter) inMatch(dir string) bool {
 	if dir == "." {
 		return false
@@ -163,7 +158,7 @@ func (f *pathFilter) inMatch(dir string) bool {
 }
 
 // prunes returns the patterns that the host's find interprets as we do, so that it does not
-// list the content of excluded folders. The other patterns are applied here.
+// list excluded folders.
 func (f *treeFilter) prunes() []string {
 	var out []string
 	for _, p := range f.excluder.patterns {
@@ -186,8 +181,8 @@ func (f *treeFilter) prunes() []string {
 	return out
 }
 
-// utf8Clean reports whether a pattern is printable ASCII, so that its meaning does not
-// depend on the locale.
+// utf8Clean reports whether s is printable ASCII, whose meaning does not depend on the
+// locale.
 func utf8Clean(s string) bool {
 	for i := range len(s) {
 		if s[i] < ' ' || s[i] > '~' {

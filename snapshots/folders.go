@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// folderSizes adds up file sizes by folder, to show a person how to make a snapshot
-// smaller. Depth and memory are bounded.
+// folderSizes adds up file sizes by folder. Depth and memory are bounded.
 type folderSizes struct {
 	bytes map[string]int64
 }
@@ -35,8 +34,8 @@ func (f *folderSizes) add(name string, size int64) {
 	}
 }
 
-// biggest returns the n largest folders. It leaves out a folder if one of its subfolders
-// holds about nine tenths or more of its content.
+// biggest leaves out a folder if one of its subfolders holds about nine tenths of its
+// content.
 func (f *folderSizes) biggest(n int) []FolderSize {
 	var all []FolderSize
 	heirs := map[string]bool{}
@@ -58,7 +57,6 @@ func (f *folderSizes) biggest(n int) []FolderSize {
 	return all[:min(n, len(all))]
 }
 
-// quota returns the error for an exceeded limit.
 func (t *taking) quota(what string, n, limit int64) error {
 	e := &QuotaError{What: what, Bytes: n, Max: limit, Biggest: t.folders.biggest(5)}
 	for i := range e.Biggest {

@@ -9,10 +9,8 @@ import (
 	"strings"
 )
 
-// keptSettings are the settings of a repository's own configuration that are kept,
-// among them its remotes, its branches, the committer, how git pulls, pushes and
-// merges, and the format of files in the work tree. Other settings may name a program
-// or hold a credential (http.extraheader, url.*.insteadof).
+// keptSettings are the settings of .git/config that are kept. Others may name a program or
+// hold a credential (http.extraheader, url.*.insteadof).
 var keptSettings = regexp.MustCompile(`^(` +
 	`remote\..+\.(url|pushurl|fetch|push|tagopt|prune|prunetags|skipdefaultupdate|skipfetchall)` +
 	`|branch\..+\.(remote|merge|rebase|pushremote|description)` +
@@ -23,9 +21,9 @@ var keptSettings = regexp.MustCompile(`^(` +
 
 const maxDropped = 50
 
-// gitConfig converts NUL-terminated output of git config to a config file, and returns the
-// names of dropped settings. Effective values take precedence over those of the repository,
-// because another host has other global settings.
+// gitConfig makes a config file of NUL-terminated output of git config, and returns the
+// names of dropped settings. Effective values replace those of the repository, because
+// another host has other global settings.
 func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 	var b bytes.Buffer
 	drop := func(what string) {
@@ -46,7 +44,7 @@ func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 			drop(s.key)
 			continue
 		case !keptSettings.MatchString(s.key):
-			drop(section + ".*." + name) // the middle part may be a URL
+			drop(section + ".*." + name) // sub may be a URL
 			continue
 		case section == "remote" && strings.HasSuffix(name, "url"):
 			u := cleanURL(s.value)
@@ -65,7 +63,6 @@ func gitConfig(local, effective []byte) (config []byte, dropped []string) {
 
 type setting struct{ key, value string }
 
-// parts splits a key into section.sub.name, where sub may contain dots.
 func (s setting) parts() (section, sub, name string) {
 	section, name, _ = strings.Cut(s.key, ".")
 	if i := strings.LastIndexByte(name, '.'); i >= 0 {
@@ -93,7 +90,6 @@ var settingEscaper = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`, "\t",
 
 func quoteSetting(s string) string { return `"` + settingEscaper.Replace(s) + `"` }
 
-// A gitURL is a URL without possible credentials.
 type gitURL struct {
 	text    string
 	cleaned bool
@@ -103,8 +99,8 @@ type gitURL struct {
 // scpLike matches user@host:path, with no slash before the colon.
 var scpLike = regexp.MustCompile(`^([^/:@]+@)?(\[[^\]]+\]|[^/:@\[]+):[^:]`)
 
-// cleanURL removes user and password from a URL. In http URLs the user may be a token. In
-// ssh URLs it is not one, and is kept.
+// cleanURL removes what may be a credential. The user of an http URL may be a token; that
+// of an ssh URL is kept.
 func cleanURL(raw string) gitURL {
 	if !strings.Contains(raw, "://") {
 		host := scpLike.FindStringSubmatch(raw)
@@ -137,8 +133,7 @@ func cleanURL(raw string) gitURL {
 	return out
 }
 
-// thisMachine reports whether host is a name by which a machine refers to itself. On
-// another host, such a name means another machine.
+// thisMachine reports whether host is a name that every machine has for itself.
 func thisMachine(host string) bool {
 	switch strings.ToLower(host) {
 	case "localhost", "localhost.localdomain", "127.0.0.1", "::1", "0.0.0.0":

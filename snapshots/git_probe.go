@@ -18,29 +18,25 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// A gitPlan says how the policy git keeps a work folder.
 type gitPlan struct {
 	Why  string   // why the folder must be kept in full, or empty
-	Kept []string // files of the tree Git, in scratch
+	Kept []string // of the tree Git, in scratch
 	Only []string // files and empty folders of the work folder to keep
 	gitState
 	made gitMade
 }
 
-// gitMade is the expected content of the tree Git.
 type gitMade struct {
-	state    []byte   // content of stateFile
-	packSize int64    // of the file gitState.Pack
+	state    []byte
+	packSize int64    // of gitState.Pack
 	files    []string // in gitState.Dotgit
 }
 
-// maxSection bounds one section of the script's output, in bytes. It is enough for a
-// million files.
+// maxSection is enough for a million files.
 const maxSection = 256 << 20
 
-// planGit examines a work folder and prepares the content of the tree Git in scratch. That
-// is a folder of ours on the same host, and the next snapshot may reuse it. planGit changes
-// nothing in the work folder.
+// planGit examines a work folder without changing it, and prepares the content of the tree
+// Git in scratch, a folder of ours on the host that the next snapshot may use too.
 func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan, error) {
 	var p gitPlan
 	said, err := probeGit(ctx, h, dir, scratch)
@@ -59,8 +55,7 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 	case errors.As(err, &exit) && exit.Code == exitGone:
 		return p, errCrossed
 	case errors.As(err, &exit):
-		// git cannot read the repository, or the repository changed meanwhile. The work
-		// folder can still be kept in full.
+		// git cannot read the repository, or it changed meanwhile.
 		p.Why = "git fails in it: " + strings.TrimSpace(strings.TrimPrefix(exit.Error(), fmt.Sprintf("exit status %d", exit.Code)))
 	case err != nil:
 		return p, fmt.Errorf("find out what git has of %s on %s: %w", dir, h.Name(), err)
@@ -82,8 +77,8 @@ func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[st
 	return said, readErr
 }
 
-// gitSections parses the output of our scripts. The shell function show prints each section
-// as a line with name and size, and the content.
+// gitSections parses the output of our scripts. A section is a line with name and size, and
+// the content.
 func gitSections(r io.Reader) (map[string][]byte, error) {
 	in, said := bufio.NewReader(r), map[string][]byte{}
 	for {
@@ -97,7 +92,7 @@ func gitSections(r io.Reader) (map[string][]byte, error) {
 		name, size, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		n, err := strconv.Atoi(size)
 		if err != nil || n < 0 || n > maxSection {
-			return said, fmt.Errorf("the host said %.100q where %q was to come", line, "name size")
+			return said, fmt.Errorf("unexpected output of the git script on the host: %.100q, expected %q", line, "name size")
 		}
 		data := make([]byte, n)
 		if _, err := io.ReadFull(in, data); err != nil {
@@ -114,7 +109,7 @@ func (p *gitPlan) read(said map[string][]byte) error {
 		gitReport: gitReport{Head: said["head"], Refs: said["refs"], Stash: said["stash"], Staged: said["staged"], Status: said["status"]},
 	}
 	if p.Head == nil || p.Refs == nil || p.Staged == nil || p.Status == nil || p.Dotgit == "" {
-		return errors.New("the host did not say all of it")
+		return errors.New("the output of the git script on the host is incomplete")
 	}
 	p.Config, p.Dropped = gitConfig(said["config"], said["effective"])
 	for line := range bytes.SplitSeq(said["urls"], []byte{0}) {
@@ -146,8 +141,6 @@ func (p *gitPlan) read(said map[string][]byte) error {
 	return p.differences()
 }
 
-// differences finds out from the output of git status which files to keep and which to
-// delete.
 func (p *gitPlan) differences() error {
 	for record := range bytes.SplitSeq(p.Status, []byte{0}) {
 		if len(record) == 0 {
@@ -162,11 +155,11 @@ func (p *gitPlan) differences() error {
 		case '?':
 			fields = 1
 		default:
-			return fmt.Errorf("git status said %.100q", record)
+			return fmt.Errorf("cannot parse a record of git status: %.100q", record)
 		}
 		parts := strings.SplitN(string(record), " ", fields+1)
 		if len(parts) != fields+1 {
-			return fmt.Errorf("git status said %.100q", record)
+			return fmt.Errorf("cannot parse a record of git status: %.100q", record)
 		}
 		name := parts[fields]
 		var work byte
@@ -193,13 +186,11 @@ func (p *gitPlan) differences() error {
 	return nil
 }
 
-// upstream reports whether a ref is the remote-tracking ref of a reachable remote.
 func (st *gitState) upstream(ref string) bool {
 	return slices.ContainsFunc(st.Remotes, func(r gitRemote) bool { return strings.HasPrefix(ref, "refs/remotes/"+r.Name+"/") })
 }
 
-// pack makes the host create a pack of the objects that upstream does not have, and writes
-// the state beside that pack.
+// pack makes the host pack what upstream does not have, and writes the state.
 func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]byte, dir, scratch string) error {
 	var want, have []string
 	for line := range strings.Lines(string(p.Refs)) {
@@ -239,7 +230,7 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 		return err
 	}
 	if p.made.packSize, err = strconv.ParseInt(strings.TrimSpace(string(size)), 10, 64); err != nil {
-		return fmt.Errorf("the host said %.100q where the size of a pack was to come", size)
+		return fmt.Errorf("unexpected output of the git script on the host: %.100q, expected the size of a pack", size)
 	}
 	if p.made.state, err = json.Marshal(p.gitState); err != nil {
 		return err

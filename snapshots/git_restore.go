@@ -16,7 +16,6 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// Exit statuses of git_restore.sh.
 const (
 	exitFetch = 61 // the remote cannot be reached
 	exitLacks = 62 // the remote lacks a needed object
@@ -24,19 +23,17 @@ const (
 
 const maxState = 1 << 30
 
-// A gitRebuild names the folders with the restored parts of a repository, and the folder to
-// build it in. All are folders of ours on one file system.
+// A gitRebuild names folders of ours on one file system.
 type gitRebuild struct {
 	Parts   string // the tree Git
-	Overlay string // the tree Work, which is copied over the work tree; may be missing
+	Overlay string // the tree Work, to copy over the work tree; may be missing
 	Root    string // the repository is built in a new folder in Root
 	Fence   *hostexec.Fence
 }
 
-// rebuildGit rebuilds a repository and its work tree, and returns the new folder. It
-// fetches from upstream the objects that the snapshot lacks. differs lists differences in
-// the status, for example because of files that were left out. If HEAD, refs, stashes or
-// index differ from the original, rebuildGit fails.
+// rebuildGit rebuilds a repository and its work tree in a new folder dir. differs lists
+// differences in the status, for example because of files that were left out. If HEAD,
+// refs, stashes or index differ from the original, rebuildGit fails.
 func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string, differs []string, err error) {
 	defer func() {
 		if err != nil {
@@ -50,7 +47,7 @@ func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string,
 	}
 	var st gitState
 	if err := json.Unmarshal(data, &st); err != nil || st.Format != gitFormat {
-		return "", nil, fmt.Errorf("%w: its state is of format %d: %w", ErrGit, st.Format, errors.Join(err, fmt.Errorf("this version knows format %d", gitFormat)))
+		return "", nil, fmt.Errorf("%w: its recorded state has format %d: %w", ErrGit, st.Format, errors.Join(err, fmt.Errorf("this version knows format %d", gitFormat)))
 	}
 	in, dir := path.Join(made, "in"), path.Join(made, "new")
 	if err := tree.Put(ctx, h, in, st.inputs(), r.Fence); err != nil {
@@ -126,7 +123,6 @@ func (st *gitState) inputs() *bytes.Buffer {
 		"config": st.Config, "objects": []byte(st.Objects + "\n"), "pack": []byte(st.Pack + "\n"), "dotgit": []byte(st.Dotgit + "\n"), "head": st.Head,
 		"refs": refs.Bytes(), "symrefs": symrefs.Bytes(), "want": want.Bytes(), "tips": tips.Bytes(), "remotes": remotes.Bytes(), "deleted": st.deleted(),
 	} {
-		// Writing to memory does not fail.
 		_ = w.WriteHeader(&tar.Header{Name: name, Mode: 0o600, Size: int64(len(data))})
 		_, _ = w.Write(data)
 	}
@@ -146,7 +142,7 @@ func (st *gitState) deleted() (list []byte) {
 func (st *gitState) compare(said map[string][]byte) (differs []string, err error) {
 	for name, was := range map[string][]byte{"head": st.Head, "stash": st.Stash, "staged": st.Staged} {
 		if now, ok := said[name]; !ok || !bytes.Equal(now, was) {
-			return nil, fmt.Errorf("%w: %s is %.200q and was %.200q", ErrGit, name, now, was)
+			return nil, fmt.Errorf("%w: %s is %.200q, but was %.200q in the snapshot", ErrGit, name, now, was)
 		}
 	}
 	gone, more := unlike(st.Refs, said["refs"], "\n")
@@ -167,7 +163,7 @@ func (st *gitState) compare(said map[string][]byte) (differs []string, err error
 	return differs, nil
 }
 
-// unlike returns the lines that are only in was, and the lines that are only in now.
+// unlike returns the lines that only was has, and those that only now has.
 func unlike(was, now []byte, end string) (gone, more []string) {
 	before, after := lines(was, end), lines(now, end)
 	only := func(here, there []string) (all []string) {

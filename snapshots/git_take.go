@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// gitTrees replaces a work folder with the policy git by the trees Git and Work. If these
-// would not cover everything, the folder is kept in full, and the manifest says so.
+// gitTrees replaces a work folder with the policy git by the trees Git and Work or, if
+// these would not cover it, sets its policy to full.
 func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 	var out []TreeSpec
 	for _, tree := range trees {
@@ -41,8 +41,6 @@ func (t *taking) gitTrees(trees []TreeSpec) ([]TreeSpec, error) {
 	return out, nil
 }
 
-// scratch returns our folder for git on the host. It lies beside CODEX_HOME, in the
-// session's folder.
 func (t *taking) scratch() string {
 	for _, tree := range t.spec.Trees {
 		if tree.Name == Rollouts {
@@ -60,9 +58,8 @@ func (t *taking) gitPlan(dir string) (gitPlan, error) {
 	return planGit(t.ctx, t.host, dir, scratch)
 }
 
-// kept takes a tree. It fails if secrets were found in the tree Git, because overwriting
-// them would damage the repository. It also fails if that tree is incomplete: Fairlead made
-// it for this snapshot, so no file in it may vanish as a user's file may.
+// kept takes a tree. It fails if the tree Git has a secret, because overwriting it would
+// damage the repository, or lacks a file that Fairlead has just made.
 func (t *taking) kept(tree TreeSpec) error {
 	if tree.Name != Git {
 		return t.tree(tree)
@@ -79,14 +76,13 @@ func (t *taking) kept(tree TreeSpec) error {
 	return t.hasGit()
 }
 
-// hasGit checks that the tree Git was taken as it was prepared.
 func (t *taking) hasGit() error {
 	for _, name := range t.git.made.files {
 		if _, there := t.noted[path.Join(t.git.Dotgit, name)]; !there {
 			return errCrossed
 		}
 	}
-	// The content of a pack with the same name never changes, so the size is enough.
+	// A pack's name implies its content, so the size is enough.
 	if pack, there := t.noted[t.git.Pack]; !there || pack.Kind != File || pack.Size != t.git.made.packSize {
 		return errCrossed
 	}
@@ -127,7 +123,7 @@ func (t *taking) contentOf(data []byte) ([]Ref, error) {
 }
 
 // placedScript reports whether the tree with id $2 is in place $1. placeScript moves $1 to
-// its place $2 under the id $3. They store the id as tree.Write does.
+// $2 under the id $3. They store the id as tree.Write does.
 const (
 	placedScript = placeInode + `d=${1%/*}/ b=${1##*/}
 if [ -e "$d.fl-placed-$b" ] && inode "$1" && [ "$(cat "$d.fl-placed-$b")" = "$2 $i" ]; then echo placed; fi
@@ -143,11 +139,11 @@ inode() { i=$(ls -di -- "$1" 2>/dev/null) && i=${i#"${i%%[0-9]*}"} && i=${i%%[!0
 `
 )
 
-// exitExists is placeScript's exit status if something is in the place.
+// exitExists means that something is in the place.
 const exitExists = 95
 
-// gitDirs are the folders of the parts of a repository before it is built. They lie beside
-// the repository's place, so that one rename moves it there.
+// gitDirs are the folders of a repository's parts. They lie beside its place, so that one
+// rename moves it there.
 type gitDirs struct{ work, root, id string }
 
 func (r *restoring) gitDirs() (gitDirs, bool) {
@@ -160,9 +156,9 @@ func (r *restoring) gitDirs() (gitDirs, bool) {
 
 func (d gitDirs) part(name string) string { return path.Join(d.root, name) }
 
-// partsFirst makes Restore write the trees Git and Work to separate folders, not to the
-// work folder. If an earlier call has built the repository, they are not written at all. If
-// something else is in the place of the work folder, the error is tree.ErrExists.
+// partsFirst makes Restore write the trees Git and Work to separate folders or, if an
+// earlier call has built the repository, not at all. If something else is in the place of
+// the work folder, the error is tree.ErrExists.
 func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	res, err := r.host.Run(r.ctx, hostexec.Command{Script: placedScript, Args: []string{d.work, d.id}})
 	switch said := string(res.Stdout); {

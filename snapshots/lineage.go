@@ -12,18 +12,17 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A Rollout is a file in a CODEX_HOME, known from a listing or a manifest.
+// A Rollout is a file in a CODEX_HOME.
 type Rollout struct {
-	Path string // relative to CODEX_HOME: sessions/… or archived_sessions/…
+	Path string // sessions/… or archived_sessions/… in CODEX_HOME
 	Size int64
 }
 
-// A LineageError means that rollouts of a thread are missing, so that codex could not
-// resume it.
+// A LineageError means that codex could not resume a thread.
 type LineageError struct {
-	Thread string // the thread to resume
-	Of     string // the thread whose rollout is missing: Thread, or one from which it was forked
-	Path   string // of the rollout, if a file was found
+	Thread string // to resume
+	Of     string // whose rollout is missing: Thread, or one from which it was forked
+	Path   string // empty if no file was found
 	Why    string
 }
 
@@ -38,18 +37,18 @@ func (e *LineageError) Error() string {
 	return what + " " + e.Why + ": take a snapshot that has all rollouts, or go on in a new session"
 }
 
-// maxFirstLine bounds the part of a rollout that is read, in bytes. Its first line holds
-// the model's instructions, about 30 KiB.
+// maxFirstLine bounds what is read of a rollout, whose first line holds the model's
+// instructions, about 30 KiB.
 const maxFirstLine = 4 << 20
 
-// maxForks bounds a chain of forks, because a broken file could make a cycle.
+// maxForks bounds a chain of forks, because broken files could make a cycle.
 const maxForks = 1000
 
-// Lineage returns the files that codex needs to resume a thread: first the rollout of the
-// thread, then the rollout of the thread from which it was forked, and so on. A fork's
-// rollout contains only the part after the fork. codex refuses to resume the fork without
-// the source's rollout up to the byte of the fork (measured on 0.169; rollouts of older
-// versions contain everything). open is called for files that may belong to the thread.
+// Lineage returns the files that codex needs to resume a thread: its rollout, then that of
+// the thread from which it was forked, and so on. A fork's rollout contains only the part
+// after the fork, and codex refuses to resume it without the source's rollout up to that
+// byte (measured on 0.169; older rollouts contain everything). open is called for files
+// that may belong to the thread.
 func Lineage(thread string, files []Rollout, open func(path string) (io.ReadCloser, error)) ([]string, error) {
 	look := lineage{thread: thread, files: files, open: open, known: map[string]*meta{}}
 	var all []string
@@ -90,12 +89,11 @@ type lineage struct {
 	thread string
 	files  []Rollout
 	open   func(string) (io.ReadCloser, error)
-	known  map[string]*meta // by path; nil if a file is not a rollout
+	known  map[string]*meta // by path; nil if the file is not a rollout
 }
 
-// find returns the rollout of a thread. Like codex, it takes the thread from a file's first
-// line. It first tries files whose names contain the thread. Of these and of the others, it
-// tries archived files last.
+// find identifies a rollout by its first line, as codex does. Files with the thread in
+// their names come first and, of these and of the others, archived files last.
 func (l *lineage) find(thread string) (*Rollout, *meta, error) {
 	for pass := range 4 {
 		named, old := pass < 2, pass%2 == 1
@@ -133,8 +131,7 @@ func (l *lineage) meta(name string) (*meta, error) {
 	return m, nil
 }
 
-// readMeta returns nil if the file has no complete first line, or if the line is not that
-// of a rollout. Such a file belongs to no thread.
+// readMeta returns nil if the file has no complete first line or is not a rollout.
 func readMeta(r io.Reader, packed bool) (*meta, error) {
 	src := &source{r: r}
 	r = src
@@ -163,8 +160,7 @@ func readMeta(r io.Reader, packed bool) (*meta, error) {
 	return &first.Payload, nil
 }
 
-// A source remembers its read error, so that a caller can distinguish it from invalid
-// content.
+// A source remembers its read error, to tell it from invalid content.
 type source struct {
 	r   io.Reader
 	err error
@@ -178,7 +174,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// rollout reports whether a file is a rollout of codex. codex compresses old rollouts.
+// rollout reports whether a file is a rollout. codex compresses old ones.
 func rollout(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(base, "rollout-") && (strings.HasSuffix(base, ".jsonl") || compressed(base))

@@ -11,8 +11,7 @@ import (
 )
 
 // CheckLineage returns a *LineageError if a snapshot lacks rollouts that its thread needs.
-// Call it before anything is copied to a host and before codex is asked. A thread without a
-// turn needs no rollout.
+// Call it before a restore. A thread without a turn needs none.
 func CheckLineage(ctx context.Context, c *chunks.Store, id string) error {
 	m, err := manifestOf(ctx, c, id)
 	if err != nil {

@@ -7,24 +7,21 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Manifests, lists and files name their parts by digests. Long lists of digests are kept as
-// chunks.
-
 // A getter returns the verified chunk of a digest.
 type getter func(chunks.Digest) ([]byte, error)
 
-// A listWriter stores digests of segments in chunks. The digests themselves decide where a
-// chunk ends, so that the same sequence of segments gives the same chunk.
+// A listWriter stores digests in chunks. The digests decide where a chunk ends, so the same
+// digests give the same chunk.
 type listWriter struct {
 	put func([]byte) (chunks.Digest, error)
 
 	buf   []byte
-	index []chunks.Digest // chunks so far
+	index []chunks.Digest
 }
 
 const (
-	listCut = 255  // one digest in 256 ends a list
-	listMax = 1024 // digests
+	listCut = 255 // one digest in 256 ends a list
+	listMax = 1024
 )
 
 func (l *listWriter) add(d chunks.Digest) error {
@@ -44,7 +41,6 @@ func (l *listWriter) end() error {
 	return err
 }
 
-// eachSegment calls fn with the digest of each segment of a tree, in order.
 func (t Tree) eachSegment(get getter, fn func(chunks.Digest) error) error {
 	for _, d := range t.Index {
 		list, err := get(d)
@@ -65,7 +61,6 @@ func (t Tree) eachSegment(get getter, fn func(chunks.Digest) error) error {
 
 var errStop = errors.New("enough")
 
-// each calls fn with each entry of a tree, in order.
 func (t Tree) each(get getter, fn func(Entry) error) error {
 	return t.eachSegment(get, func(d chunks.Digest) error {
 		data, err := get(d)
@@ -81,15 +76,13 @@ func (t Tree) each(get getter, fn func(Entry) error) error {
 	})
 }
 
-// refsInline is the largest number of pieces that an entry lists itself. More pieces are
-// kept in lists of refsPerList, so that appending to a large file changes only the last
-// list.
+// refsInline is the largest number of pieces in an entry. More are in lists of refsPerList,
+// so that appending to a large file changes only the last list.
 const (
 	refsInline  = 64
 	refsPerList = 1024
 )
 
-// A refWriter collects the pieces of a file, with bounded memory.
 type refWriter struct {
 	put func([]byte) (chunks.Digest, error)
 
@@ -133,7 +126,6 @@ func (w *refWriter) done(e *Entry) error {
 	return nil
 }
 
-// eachRef calls fn with each piece of a file, in order.
 func (e Entry) eachRef(lists getter, fn func(Ref) error) error {
 	if e.flags&listed == 0 {
 		for _, r := range e.Content {
@@ -165,8 +157,8 @@ func (e Entry) eachRef(lists getter, fn func(Ref) error) error {
 	return nil
 }
 
-// content calls fn with the bytes of a file, in order, or with the number of zeros of a
-// hole. It fails if the total differs from the entry's size.
+// content calls fn with the bytes of a file, in order, or with the size of a hole. It fails
+// if the total is not the entry's size.
 func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) error) error {
 	left := e.Size
 	err := e.eachRef(lists, func(r Ref) error {
@@ -185,7 +177,7 @@ func (e Entry) content(lists, get getter, fn func(chunk []byte, hole int64) erro
 		return fn(data, r.Hole)
 	})
 	if err == nil && left != 0 {
-		err = fmt.Errorf("%w: its pieces are not as long as it is", ErrIncomplete)
+		err = fmt.Errorf("%w: the total length of the file's chunks differs from its size", ErrIncomplete)
 	}
 	if err != nil {
 		return fmt.Errorf("%q: %w", e.Path, err)

@@ -8,11 +8,10 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Live returns a function for Prune and Check. The function yields every chunk that a
-// complete snapshot of the store needs, and may yield a chunk several times. If the lists
-// of a snapshot cannot be read, its needs are unknown. Then the error names the snapshot,
-// and nothing may be pruned until it is deleted. If the store has a snapshot of a newer
-// version, the error wraps ErrNewer.
+// Live returns a function for Prune and Check that yields every chunk that a complete
+// snapshot needs, some repeatedly. If the lists of a snapshot cannot be read, the error
+// names the snapshot, and nothing may be pruned until it is deleted. If there is a snapshot
+// of a newer version, the error wraps ErrNewer.
 func Live(c *chunks.Store) func(ctx context.Context, yield func(chunks.Digest) error) error {
 	return func(ctx context.Context, yield func(chunks.Digest) error) error {
 		all, err := list(ctx, c.Blobs, "")
@@ -37,7 +36,7 @@ func Live(c *chunks.Store) func(ctx context.Context, yield func(chunks.Digest) e
 	}
 }
 
-// needs yields every chunk that a snapshot needs. It skips lists that are in seen.
+// needs skips lists that are in seen.
 func (m Manifest) needs(get getter, seen map[chunks.IndexKey]struct{}, yield func(chunks.Digest) error) error {
 	once := func(d chunks.Digest) (bool, error) {
 		if _, was := seen[chunks.KeyOf(d)]; was {
@@ -94,14 +93,13 @@ func needsOfSegment(d chunks.Digest, get getter, once func(chunks.Digest) (bool,
 type Damage struct {
 	ID      string
 	Problem error
-	Files   []string // some of the affected files
-	Count   int64    // number of affected files
+	Files   []string // some of those affected
+	Count   int64
 }
 
-// FindDamage examines all complete snapshots. It returns those that need a chunk for which
-// bad returns an error, or whose lists cannot be read. If the store has a snapshot of a
-// newer version, the error wraps ErrNewer, because this version does not know the needs of
-// that snapshot.
+// FindDamage returns the snapshots that are incomplete, need a chunk for which bad returns
+// an error, or have lists that cannot be read. If there is a snapshot of a newer version,
+// the error wraps ErrNewer.
 func FindDamage(ctx context.Context, c *chunks.Store, bad func(chunks.Digest) error) (snapshots int, damaged []Damage, err error) {
 	all, err := list(ctx, c.Blobs, "")
 	if err != nil {

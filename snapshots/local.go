@@ -15,13 +15,12 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// A LocalTree is a folder of this machine as a tree of a snapshot. It has the entries, and
-// the place of each chunk in the files. Files that .gitignore files exclude are left out.
-// So is .git, and everything that is not a file, a folder or a symlink.
+// A LocalTree is a folder of this machine as a tree of a snapshot, without .git, files that
+// .gitignore files exclude, and everything but files, folders and symlinks.
 type LocalTree struct {
 	Entries []Entry
 	Bytes   int64
-	Digest  chunks.Digest // of names, modes, links and content, but not times
+	Digest  chunks.Digest // without times
 	root    string
 	places  map[chunks.Digest]place
 	order   []chunks.Digest
@@ -33,7 +32,6 @@ type place struct {
 	size   int
 }
 
-// maxLocal is the largest number of names in a local tree.
 const maxLocal = 200_000
 
 // ReadLocal reads a folder and computes its digests.
@@ -54,16 +52,14 @@ func ReadLocal(dir string) (*LocalTree, error) {
 	return t, nil
 }
 
-// ignoring is a .gitignore file with a link to that of the nearest folder above that has
-// one.
+// ignoring is a .gitignore file. above is that of the nearest folder above with one.
 type ignoring struct {
 	above *ignoring
-	at    string // folder of the file, relative to the root
+	at    string // its folder, relative to the root
 	own   *excluder
 }
 
-// ignores looks at the deepest .gitignore file first. In the first file with a matching
-// pattern, the last one that matches decides.
+// ignores takes the last matching pattern of the deepest .gitignore file that has one.
 func (g *ignoring) ignores(p string, dir bool) bool {
 	for ; g != nil; g = g.above {
 		rel := strings.TrimPrefix(strings.TrimPrefix(p, g.at), "/")
@@ -179,7 +175,7 @@ func (t *LocalTree) Chunks() []chunks.Digest { return t.order }
 // ErrLocalChanged means that a file has changed since the tree was read.
 var ErrLocalChanged = errors.New("it was changed meanwhile")
 
-// Read reads a chunk of the tree again.
+// Read reads a chunk again.
 func (t *LocalTree) Read(d chunks.Digest) ([]byte, error) {
 	at := t.places[d]
 	f, err := os.Open(at.file)

@@ -11,10 +11,10 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// ErrLacking means that a chunk of a tree is not in the store and was not sent either.
-var ErrLacking = errors.New("a chunk is neither in the store nor was it sent")
+// ErrLacking means that a tree's chunk is neither in the store nor was it sent.
+var ErrLacking = errors.New("a chunk is missing: the store does not have it, and it was not uploaded")
 
-// Lacking returns the digests in of whose chunks the store does not have.
+// Lacking returns the digests whose chunks the store does not have.
 func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.Digest {
 	b := c.NewBatch(ctx, chunks.BatchOptions{})
 	defer b.Abort()
@@ -28,8 +28,8 @@ func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.
 }
 
 // Make makes a snapshot of a work folder that is on no host. entries are in order. next
-// returns the chunks one after another, and nil after the last one. It may omit chunks that
-// the store has.
+// returns the chunks in turn, and nil after the last one. It may omit chunks that the store
+// has.
 func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
@@ -88,17 +88,16 @@ func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, en
 	return t.finish()
 }
 
-// checkEntries rejects names outside the tree, and entries that come before their folder or
-// without it.
+// checkEntries rejects names outside the tree, and entries that do not follow their folder.
 func checkEntries(entries []Entry) error {
 	folders := map[string]bool{".": true}
 	seen := map[string]bool{}
 	for _, e := range entries {
 		switch {
 		case e.Path == "" || e.Path == "." || path.Clean(e.Path) != e.Path || path.IsAbs(e.Path) || e.Path == ".." || strings.HasPrefix(e.Path, "../") || strings.ContainsRune(e.Path, 0):
-			return fmt.Errorf("%q is no name in a tree", e.Path)
+			return fmt.Errorf("%q is not a clean path in a tree", e.Path)
 		case !folders[path.Dir(e.Path)] || seen[e.Path]:
-			return fmt.Errorf("%q has no folder, or is there twice", e.Path)
+			return fmt.Errorf("%q is listed twice, or its folder is not listed before it", e.Path)
 		case e.Kind != File && e.Kind != Dir && e.Kind != Symlink || e.Mode&^0o777 != 0 || e.Size < 0 || e.Holes < 0:
 			return fmt.Errorf("%q has a kind, mode or size that a tree cannot have", e.Path)
 		}

@@ -14,12 +14,10 @@ import (
 )
 
 var (
-	// ErrIncomplete means that the snapshot has no manifest, or differs from its manifest.
-	// It cannot be used.
+	// ErrIncomplete means that the snapshot has no manifest, or differs from it.
 	ErrIncomplete = errors.New("snapshot is incomplete")
-	// ErrNewer means that a newer version wrote the snapshot. It is complete, but this
-	// version does not know its content or needs. So this version cannot use the snapshot,
-	// does not delete it, and deletes nothing that the snapshot may need.
+	// ErrNewer means that a newer version wrote the snapshot. This version cannot use it,
+	// and deletes neither the snapshot nor what it may need.
 	ErrNewer = errors.New("the snapshot was made by a newer version of Fairlead: all workers need that version to use or delete it, to prune and to check")
 	// ErrNotFound means that the store does not have the snapshot.
 	ErrNotFound = errors.New("no such snapshot")
@@ -31,36 +29,33 @@ type Manifest struct {
 	Session   string    `json:"session"`
 	CreatedAt time.Time `json:"created_at"`
 	Facts
-	WorkWhy     string `json:"work_why,omitempty"` // why the work folder is kept in full although git was requested
+	WorkWhy     string `json:"work_why,omitempty"` // why the policy is full although git was requested
 	Trees       []Tree `json:"trees,omitempty"`
 	Files       int64  `json:"files"`        // entries of all trees
-	Bytes       int64  `json:"bytes"`        // of files, as they were on the host
-	StoredBytes int64  `json:"stored_bytes"` // about its size in the store if that had no other snapshot
-	AddedBytes  int64  `json:"added_bytes"`  // bytes that were new in the store, encrypted
+	Bytes       int64  `json:"bytes"`        // of files on the host
+	StoredBytes int64  `json:"stored_bytes"` // size if the store had no other snapshot, roughly
+	AddedBytes  int64  `json:"added_bytes"`  // bytes new in the store, encrypted
 	ReadFiles   int64  `json:"read_files"`   // read from the host
-	ReadBytes   int64  `json:"read_bytes"`   // bytes of ReadFiles
-	Masked      int    `json:"masked"`       // secrets overwritten, also in content that was taken over from the parent
-	// LeftOut lists paths that were not kept although no option excluded them. Unstable
-	// lists files that changed each time they were read. Both have at most maxListed
-	// elements, but the counts are complete.
+	ReadBytes   int64  `json:"read_bytes"`
+	Masked      int    `json:"masked"` // secrets overwritten, also in content from the parent
+	// LeftOut lists paths that were not kept although no option excluded them, and Unstable
+	// files that changed each time they were read: at most maxListed each.
 	LeftOut       []LeftOut `json:"left_out,omitempty"`
 	LeftOutCount  int64     `json:"left_out_count,omitempty"`
-	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount: paths that could not be read
+	Unreadable    int64     `json:"unreadable,omitempty"` // part of LeftOutCount
 	Unstable      []string  `json:"unstable,omitempty"`
 	UnstableCount int64     `json:"unstable_count,omitempty"`
 	Took          string    `json:"took,omitempty"`
-	// Parent is the snapshot against which this one was taken. The parent may be deleted.
+	// Parent is the snapshot against which this one was taken. It may be deleted.
 	Parent string `json:"parent,omitempty"`
-	// Secrets are fingerprints of the secrets that were searched for. If a secret of a new
-	// snapshot is not among them, this snapshot cannot be its parent, because it may
-	// contain that secret.
+	// Secrets are fingerprints of the secrets that were searched for. A new snapshot that
+	// knows further ones cannot have this one as its parent.
 	Secrets  []string `json:"secrets,omitempty"`
 	Format   int      `json:"format"`
 	Complete bool     `json:"complete"`
 }
 
-// Facts describe the settings and the state of a session, for a session that continues from
-// the snapshot.
+// Facts are the settings and the state of a session.
 type Facts struct {
 	ThreadID       string            `json:"thread_id,omitempty"`
 	Turn           int               `json:"turn"`
@@ -72,43 +67,41 @@ type Facts struct {
 	Model          string            `json:"model,omitempty"`
 	Effort         string            `json:"effort,omitempty"`
 	CodexVersion   string            `json:"codex_version,omitempty"`
-	Host           string            `json:"host,omitempty"` // name of the host
+	Host           string            `json:"host,omitempty"`
 	Labels         map[string]string `json:"labels,omitempty"`
-	Incarnation    int               `json:"incarnation,omitempty"` // of codex: the number of its process
-	Offset         int64             `json:"offset,omitempty"`      // position up to which the journal of that process was read
+	Incarnation    int               `json:"incarnation,omitempty"` // number of codex's process
+	Offset         int64             `json:"offset,omitempty"`      // in the journal of that process
 	Generation     int64             `json:"generation,omitempty"`
-	Work           string            `json:"work,omitempty"` // the work folder's policy: none, git or full
+	Work           string            `json:"work,omitempty"` // WorkNone, WorkGit or WorkFull
 	Exclude        []string          `json:"exclude,omitempty"`
-	// Policy is the digest of the session's own policy, or NoPolicy. It is empty if
-	// unknown, and then Confine is unknown too. Confine describes in words what the session
-	// asks of the sandbox beyond its mode.
+	// Policy is the digest of the session's own policy, or NoPolicy; if empty, Policy and
+	// Confine are unknown. Confine says in words what the session asks of the sandbox
+	// beyond its mode.
 	Policy  string            `json:"policy,omitempty"`
 	Confine map[string]string `json:"confine,omitempty"`
-	// Budget is the session's budget in the format of --budget; empty if unknown.
+	// Budget has the format of --budget; empty if unknown.
 	Budget string `json:"budget,omitempty"`
-	Left   bool   `json:"left,omitempty"` // taken of files that a session left behind on a host from which it moved away
+	Left   bool   `json:"left,omitempty"` // taken of files that a session left on a host when it moved
 }
 
-// NoPolicy replaces a policy's digest if the session had no policy.
+// NoPolicy means that the session had no policy.
 const NoPolicy = "none"
 
-// GoesOn reports whether a session may continue from the snapshot. It must be complete, and
-// must not be one of files that a session left behind (Left).
+// GoesOn reports whether a session may continue from the snapshot.
 func (m Manifest) GoesOn() bool { return m.Complete && !m.Left }
 
-// Newer reports whether a newer version wrote the snapshot; see ErrNewer. Then Complete is
-// false, because this version cannot use the snapshot, and most fields are empty.
+// Newer reports whether a newer version wrote the snapshot. Then Complete is false and most
+// fields are empty.
 func (m Manifest) Newer() bool { return !m.Complete && m.Format > format }
 
 // A Tree is one of a snapshot's folders.
 type Tree struct {
-	Name  string `json:"name"` // rollouts, work
-	Dir   string `json:"dir"`  // its path on the host
-	Files int64  `json:"files"`
-	Bytes int64  `json:"bytes"` // of its files
-	Data  int64  `json:"data"`  // part of Bytes that is not in holes
-	// Unreadable counts entries that the host would not let us read.
-	Unreadable int64 `json:"unreadable,omitempty"`
+	Name       string `json:"name"`
+	Dir        string `json:"dir"` // on the host
+	Files      int64  `json:"files"`
+	Bytes      int64  `json:"bytes"`
+	Data       int64  `json:"data"` // part of Bytes that is not in holes
+	Unreadable int64  `json:"unreadable,omitempty"`
 	// Index names the chunks that list the tree's segments.
 	Index []chunks.Digest `json:"index"`
 }
@@ -116,7 +109,7 @@ type Tree struct {
 // LeftOut names something that is not in a snapshot.
 type LeftOut struct {
 	Path string `json:"path"` // below the tree's name
-	Why  string `json:"why"`  // credential, ours, another tree, socket, fifo, device, unreadable
+	Why  string `json:"why"`
 }
 
 // Tree returns the tree of that name.
@@ -129,8 +122,8 @@ func (m Manifest) Tree(name string) (Tree, bool) {
 	return Tree{}, false
 }
 
-// Unread returns the number of entries of the named trees that the host would not let
-// us read, and some of their paths, no more than the parameter most.
+// Unread returns the number of entries of the named trees that the host would not let us
+// read, and at most that many of their paths.
 func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
 	for _, name := range trees {
 		t, _ := m.Tree(name)
@@ -145,21 +138,20 @@ func (m Manifest) Unread(most int, trees ...string) (n int64, names []string) {
 	return n, names
 }
 
-// Names of trees. They are also the names of the top folders of an export.
+// Names of trees, also in an export.
 const (
 	Rollouts = "rollouts"
 	Work     = "work"
 )
 
-// maxListed bounds the lists in a manifest.
 const maxListed = 100
 
-// format is the format of manifests and lists that this version writes.
+// format is the newest format that this version knows.
 const format = 1
 
 const idMark = ".snap-"
 
-// NewID returns the id of a new snapshot of a session. Ids sort by time.
+// NewID returns the id of a new snapshot. Ids of a session sort by time.
 func NewID(session string, at time.Time) string {
 	var b [3]byte
 	_, _ = rand.Read(b[:]) // never fails
@@ -172,7 +164,6 @@ var (
 	validMark    = regexp.MustCompile(`^[0-9]{8}t[0-9]{6}-[0-9a-f]{6}$`)
 )
 
-// sessionOf extracts the session from the id of a snapshot. Both ids must be well-formed.
 func sessionOf(id string) (string, error) {
 	i := strings.LastIndex(id, idMark)
 	if i < 0 || !validSession.MatchString(id[:i]) || !validMark.MatchString(id[i+len(idMark):]) {
@@ -181,7 +172,6 @@ func sessionOf(id string) (string, error) {
 	return id[:i], nil
 }
 
-// A snapshot has only its manifest under its own prefix. Its content is in packs.
 func manifestKey(session, id string) string { return prefixOf(session, id) + manifestName }
 
 func prefixOf(session, id string) string { return snapshotsPrefix + session + "/" + id + "/" }

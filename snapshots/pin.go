@@ -14,46 +14,42 @@ import (
 )
 
 // A pin says that a session will continue from a snapshot. It is written before the session
-// is prepared on a host, and is needed until the session has a snapshot of its own. One
-// caller may pin a snapshot while another deletes it, and a store has no compare-and-swap.
-// So each of them first writes its intent, and then looks for that of the other:
+// is prepared on a host, and is needed until the session has a snapshot of its own. A store
+// has no compare-and-swap, so Keep and Drop first write their intent, and then look for
+// that of the other:
 //
-//   - Keep writes the pin, then looks for marks of drops, then
-//     for the snapshot. If there is no mark, and the snapshot exists, the snapshot is safe.
-//   - Drop writes a mark, then looks for pins. If a pin exists, it removes its mark.
-//     Otherwise it deletes the snapshot, and then removes its mark.
+//   - Keep writes the pin, then looks for marks of drops, then for the snapshot. Without a
+//     mark the snapshot is safe.
+//   - Drop writes a mark, then looks for pins. If there is one, it removes the mark.
+//     Otherwise it deletes the snapshot, and then the mark.
 //
-// The writer of a pin does not remove it, because the writer may die. Instead, Drop asks
-// whether the holder still needs the snapshot. A mark that is older than the longest
-// possible drop was left by a process that died.
+// The writer of a pin may die, so Drop asks whether the holder still needs the snapshot.
 
 const (
 	pinPrefix  = "snapshot-pins/"  // <id>/<holder>
 	dropPrefix = "snapshot-drops/" // <id>/<who>
 
-	dropFor  = time.Minute      // time limit of a drop after its mark is written
-	dropDead = 10 * time.Minute // an older mark is void
+	dropFor  = time.Minute      // limit of a drop after its mark is written
+	dropDead = 10 * time.Minute // an older mark is of a dead process
 )
 
-// ErrDropping means that a deletion of the snapshot has begun. The deletion may still find
-// the new pin and stop, so try again soon.
-var ErrDropping = errors.New("it is being deleted")
+// ErrDropping means that a deletion has begun. It may still find the new pin and stop, so
+// try again soon.
+var ErrDropping = errors.New("the snapshot is being deleted (try again soon)")
 
 // A Pin is held by a run of a session.
 type Pin struct{ ID, Holder string }
 
 func (p Pin) key() string { return pinPrefix + p.ID + "/" + p.Holder }
 
-// A HeldError means that a snapshot was not deleted because a session will continue from
-// it.
+// A HeldError means that a snapshot stays because a session will continue from it.
 type HeldError struct{ Pin }
 
 func (e *HeldError) Error() string {
-	return fmt.Sprintf("%s is held by %s, which will begin with it", e.ID, e.Holder)
+	return fmt.Sprintf("snapshot %s is not deleted: %s is going to continue from it", e.ID, e.Holder)
 }
 
-// Keep pins a snapshot for a holder and returns the manifest. It may be repeated. After
-// ErrDropping, try again soon.
+// Keep pins a snapshot for a holder and returns the manifest. It may be repeated.
 func Keep(ctx context.Context, st *store.Store, id, holder string) (Manifest, error) {
 	return keep(ctx, chunks.StoreBlobs{Store: st}, Pin{id, holder})
 }
@@ -63,7 +59,7 @@ func keep(ctx context.Context, st chunks.Blobs, p Pin) (Manifest, error) {
 		return Manifest{}, err
 	}
 	if p.Holder == "" || strings.ContainsAny(p.Holder, "/\\") {
-		return Manifest{}, fmt.Errorf("%q holds no snapshot", p.Holder)
+		return Manifest{}, fmt.Errorf("%q is not a valid holder of a snapshot", p.Holder)
 	}
 	if err := st.Put(ctx, p.key(), nil); err != nil {
 		return Manifest{}, err
@@ -84,7 +80,7 @@ func keep(ctx context.Context, st chunks.Blobs, p Pin) (Manifest, error) {
 	return read(ctx, st, p.ID)
 }
 
-// Pins returns the pins of a snapshot, or all pins if id is empty.
+// Pins returns the pins of a snapshot, or all if id is empty.
 func Pins(ctx context.Context, st *store.Store, id string) ([]Pin, error) {
 	return pinsOf(ctx, chunks.StoreBlobs{Store: st}, id)
 }
@@ -103,11 +99,11 @@ func pinsOf(ctx context.Context, st chunks.Blobs, id string) (pins []Pin, err er
 	return pins, err
 }
 
-// Unpin removes a pin whose holder does not continue from the snapshot any more.
+// Unpin removes a pin.
 func Unpin(ctx context.Context, st *store.Store, p Pin) error { return st.Delete(ctx, p.key()) }
 
-// Drop deletes a snapshot unless held returns true for one of its pins. In that case the
-// error is a *HeldError. Drop removes all other pins of the snapshot.
+// Drop deletes a snapshot, and its pins for which held returns false. If held returns true
+// for one, the snapshot stays and the error is a *HeldError.
 func Drop(ctx context.Context, st *store.Store, id string, held func(context.Context, Pin) (bool, error)) error {
 	return drop(ctx, chunks.StoreBlobs{Store: st}, id, held)
 }
@@ -127,7 +123,7 @@ func drop(ctx context.Context, st chunks.Blobs, id string, held func(context.Con
 	for _, p := range pins {
 		holds, err := held(ctx, p)
 		if err != nil {
-			return fmt.Errorf("find out whether %s is still going to begin with snapshot %s: %w", p.Holder, id, err)
+			return fmt.Errorf("find out whether %s still needs snapshot %s: %w", p.Holder, id, err)
 		}
 		if holds {
 			return &HeldError{p}
@@ -158,7 +154,7 @@ func drop(ctx context.Context, st chunks.Blobs, id string, held func(context.Con
 	return st.Delete(ctx, mark)
 }
 
-// Tidy removes marks of processes that died during a drop.
+// Tidy removes marks of processes that died.
 func Tidy(ctx context.Context, st *store.Store, now time.Time) error {
 	marks, err := st.List(ctx, dropPrefix)
 	if err != nil {

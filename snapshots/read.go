@@ -13,9 +13,8 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Read returns the manifest of a complete snapshot. The error wraps ErrIncomplete,
-// ErrNotFound or ErrNewer, or is an error of the store. Read does not check the content,
-// but Restore and Check do.
+// Read returns the manifest of a complete snapshot; the content is not checked. The error
+// wraps ErrIncomplete, ErrNotFound or ErrNewer, or is one of the store.
 func Read(ctx context.Context, st *store.Store, id string) (Manifest, error) {
 	return read(ctx, chunks.StoreBlobs{Store: st}, id)
 }
@@ -35,8 +34,7 @@ func read(ctx context.Context, st chunks.Blobs, id string) (Manifest, error) {
 	return m, nil
 }
 
-// readManifest returns a partial manifest together with ErrNewer, and an empty one with
-// other errors.
+// readManifest returns a partial manifest together with ErrNewer.
 func readManifest(ctx context.Context, st chunks.Blobs, id, key string) (Manifest, error) {
 	data, err := st.Get(ctx, key)
 	if errors.Is(err, store.ErrTorn) {
@@ -50,13 +48,13 @@ func readManifest(ctx context.Context, st chunks.Blobs, id, key string) (Manifes
 	case err != nil || m.Format > format:
 		return newer(id, data)
 	case !m.Complete || m.ID != id:
-		return Manifest{}, fmt.Errorf("%w: its manifest is not its own", ErrIncomplete)
+		return Manifest{}, fmt.Errorf("%w: its manifest is not marked complete, or has the id of another snapshot", ErrIncomplete)
 	}
 	return m, nil
 }
 
-// newer returns the known fields of a manifest that this version cannot parse. Encryption
-// shows that the data is complete and unchanged, so a newer program must have written it.
+// newer returns what is known of a manifest that this version cannot parse. Encryption
+// shows that it is unchanged, so a newer program wrote it.
 func newer(id string, data []byte) (Manifest, error) {
 	var head struct {
 		Format int `json:"format"`
@@ -72,9 +70,8 @@ func newer(id string, data []byte) (Manifest, error) {
 	return m, fmt.Errorf("%w: its format is %d, and this version reads up to %d", ErrNewer, m.Format, format)
 }
 
-// List returns the snapshots of a session (of all sessions if session is empty), oldest
-// first. If a snapshot is incomplete or [Manifest.Newer], Complete is false and most fields
-// are empty.
+// List returns the snapshots of a session, or of all if session is empty, oldest first. If
+// one is incomplete or [Manifest.Newer], Complete is false and most fields are empty.
 func List(ctx context.Context, st *store.Store, session string) ([]Manifest, error) {
 	return list(ctx, chunks.StoreBlobs{Store: st}, session)
 }
@@ -93,7 +90,7 @@ func list(ctx context.Context, st chunks.Blobs, session string) ([]Manifest, err
 	}
 	var found []Manifest
 	for _, o := range objects {
-		parts := strings.Split(o.Key, "/") // snapshots, session, id, object
+		parts := strings.Split(o.Key, "/")
 		if len(parts) != 4 || parts[3] != manifestName {
 			continue
 		}
@@ -130,9 +127,8 @@ func sortByTime(all []Manifest) {
 	})
 }
 
-// Delete deletes a snapshot's manifest. The next Prune frees chunks that only this snapshot
-// needed. If the snapshot does not exist, Delete succeeds. If a newer version wrote the
-// snapshot, Delete keeps it, and the error wraps ErrNewer.
+// Delete deletes a snapshot's manifest, if it exists. The next Prune frees its chunks. A
+// snapshot of a newer version stays, and the error wraps ErrNewer.
 func Delete(ctx context.Context, st *store.Store, id string) error {
 	session, err := sessionOf(id)
 	if err == nil {
@@ -144,8 +140,6 @@ func Delete(ctx context.Context, st *store.Store, id string) error {
 	return st.Delete(ctx, manifestKey(session, id))
 }
 
-// mayDelete returns an error if a newer version wrote the snapshot, or if the manifest
-// cannot be read from the store.
 func mayDelete(ctx context.Context, st chunks.Blobs, id string) error {
 	_, err := read(ctx, st, id)
 	if errors.Is(err, ErrNotFound) || errors.Is(err, ErrIncomplete) {

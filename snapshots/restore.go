@@ -19,13 +19,11 @@ import (
 
 // RestoreSpec says where to restore a snapshot.
 type RestoreSpec struct {
-	// Dirs are folders on the host by tree name. Each folder must be absent or empty,
-	// otherwise the error is tree.ErrExists. Trees that Dirs does not name are not
-	// restored. If the snapshot has no tree of a name in Dirs, Restore creates an empty
-	// folder.
+	// Dirs are folders on the host by tree name; other trees are not restored. If one is
+	// neither absent nor empty, the error is tree.ErrExists. For a tree that the snapshot
+	// lacks, Restore creates an empty folder.
 	Dirs map[string]string
-	// With Fence, a tree is put in place only if the host knows no higher epoch at that
-	// moment.
+	// With Fence, a tree is put in place only if the host knows no higher epoch then.
 	Fence    *hostexec.Fence
 	Logger   *slog.Logger   // may be nil
 	Progress func(Progress) // may be nil; ReadFiles and ReadBytes count what was written
@@ -37,16 +35,14 @@ type Restored struct {
 	Files    int64
 	Bytes    int64
 	Took     time.Duration
-	// Differs lists differences between a work folder that was kept by the policy git and
-	// the original, for example because files were left out.
+	// Differs lists differences between a work folder with the policy git and the original.
 	Differs []string
 }
 
-// Restore restores a complete snapshot to a host. It compares each file with its digests.
-// If the snapshot is damaged, the error wraps ErrIncomplete. Each tree appears in its place
-// complete, with its modes and times, or not at all. The owner is our user on the host. If
-// Restore is killed, call it again with the same arguments to continue. If the disk is
-// full, or would get full, the error is hostexec.ErrNoSpace.
+// Restore restores a snapshot to a host. If the snapshot is damaged, the error wraps
+// ErrIncomplete. Each tree appears in its place complete, with its modes and times, or not
+// at all. The owner is our user on the host. If Restore is killed, call it again with the
+// same arguments. If the disk is too small, the error is hostexec.ErrNoSpace.
 func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, spec RestoreSpec) (_ Restored, err error) {
 	defer func() {
 		if err != nil {
@@ -73,9 +69,8 @@ func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, s
 			return Restored{}, err
 		}
 	}
-	// A tree's stream is opened while the host is asked for free space, because each takes
-	// at least a round trip, and perhaps a new connection. The content is sent after the
-	// answer.
+	// The host is asked for free space while a tree's stream opens, because each takes a
+	// round trip, and perhaps a new connection.
 	room := sync.OnceValue(func() error { return r.room(ctx) })
 	looked := make(chan struct{})
 	go func() { defer close(looked); _ = room() }()
@@ -113,7 +108,6 @@ func manifestOf(ctx context.Context, c *chunks.Store, id string) (Manifest, erro
 	return read(ctx, c.Blobs, id)
 }
 
-// A restoring writes trees to a host. It is the sink of a walk.
 type restoring struct {
 	ctx  context.Context
 	host hostexec.Host
@@ -154,19 +148,16 @@ func (r *restoring) piece(data []byte) error {
 func (r *restoring) hole(n int64) error { return r.file.Hole(n) }
 func (r *restoring) end() error         { return r.file.Close() }
 
-// blockSize is the least space that a file or folder takes. On average, half a block is
-// unused at the end of a file.
+// blockSize is the least space of a file or folder. On average, half a block is unused at
+// the end of a file.
 const blockSize = 4096
 
-// roomScript prints for each folder the file system on which it would lie, and the free KiB
-// of that file system.
+// roomScript prints the file system and the free KiB for each folder, which need not exist.
 const roomScript = `for d; do
 	while [ ! -d "$d" ]; do d=${d%/*}; d=${d:-/}; done
 	df -kP -- "$d" 2>/dev/null | awk 'END { print $1, $4 }' || echo
 done`
 
-// room returns an error if the host has too little free space. It is called before any
-// content is written.
 func (r *restoring) room(ctx context.Context) error {
 	var names, dirs []string
 	for name, dir := range r.spec.Dirs {

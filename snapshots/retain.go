@@ -5,18 +5,17 @@ import (
 	"time"
 )
 
-// Retention says which of each session's snapshots to keep.
+// Retention says which snapshots of each session to keep.
 type Retention struct {
-	Keep   int           // number of the newest complete snapshots to keep; 0 means all
-	MaxAge time.Duration // maximum age; 0 means any
+	Keep   int           // number of the newest complete snapshots; 0 means all
+	MaxAge time.Duration // 0 means any
 	Now    time.Time
 }
 
 // Retain returns the snapshots to drop, oldest first. It never returns the newest complete
-// snapshot of a session, nor a pinned one (a session continues from it, or a fork began at
-// it), nor one of a newer version. Snapshots that are incomplete, or were taken of files
-// that a session left behind on a host, do not count for Keep: they are dropped with others
-// of their age, and never cause another one to be dropped.
+// snapshot of a session, nor a pinned one, nor one of a newer version. Snapshots that are
+// incomplete, or were taken of files that a session left on a host, do not count for Keep,
+// but are dropped with others of their age.
 func Retain(all []Manifest, policy Retention, pinned func(id string) bool) []Manifest {
 	all = slices.Clone(all)
 	sortByTime(all)

@@ -1,5 +1,4 @@
 package snapshots
 
-// SessionOf extracts the session from a snapshot's id. The error wraps ErrNotFound if id is
-// not the id of a snapshot.
+// SessionOf returns the session of a snapshot's id, or an error that wraps ErrNotFound.
 func SessionOf(id string) (string, error) { return sessionOf(id) }

@@ -13,56 +13,52 @@ import (
 
 // Policies for a work folder.
 const (
-	WorkNone = "none" // keep nothing
-	WorkGit  = "git"  // keep what upstream does not have, and the state of the work tree
+	WorkNone = "none"
+	WorkGit  = "git"  // see Git
 	WorkFull = "full" // keep all but excluded files
 )
 
 // TakeSpec describes a snapshot to take.
 type TakeSpec struct {
-	// ID names the snapshot; see NewID. A caller that may repeat the call chooses it
-	// beforehand: if a complete snapshot of that ID exists, it is returned unchanged.
+	// ID names the snapshot (see NewID). If a complete snapshot of that ID exists, it is
+	// returned unchanged, so choose the ID before a call that may be repeated.
 	ID      string
 	Session string
-	// Parent is the session's newest good snapshot. Files that have not changed since then
-	// are not read again. A parent that is damaged or gone is ignored.
+	// Parent is the session's newest good snapshot. It is ignored if it is damaged or gone.
 	Parent string
 	Facts  Facts
 	Trees  []TreeSpec
-	// Mask returns a new Masker for one stream, which overwrites known secrets. The
-	// MaskStream of a seeds.Redactor is such a function. Mask is nil if no secrets are
-	// known.
+	// Mask returns a new Masker for one stream; nil if no secrets are known.
 	Mask func() chunks.Masker
-	// Sure is called after all content is in the store and before the manifest is written.
-	// If it fails, Take returns its error and there is no snapshot. A caller can use it to
-	// check whether it has learned of new secrets meanwhile. It may be nil.
+	// Sure is called when all content is in the store, for example to check for new
+	// secrets. If it fails, Take returns its error and there is no snapshot. It may be nil.
 	Sure func() error
 	// Secrets are fingerprints of the secrets that Mask knows, under a key that readers of
 	// manifests do not have.
 	Secrets []string
-	// MaxBytes bounds the content of the snapshot. MaxAdded bounds the encrypted bytes that
-	// it adds to the store. 0 means no bound. Beyond a bound the error is a *QuotaError.
+	// MaxBytes bounds the content, and MaxAdded the encrypted bytes that are added to the
+	// store. 0 means no bound. Beyond a bound the error is a *QuotaError.
 	MaxBytes, MaxAdded int64
-	// At is the time at which the snapshot was requested; the zero value means now.
+	// At is when the snapshot was requested; zero means now.
 	At       time.Time
 	Logger   *slog.Logger   // may be nil
 	Progress func(Progress) // may be nil; called often, from one goroutine at a time
 }
 
-// TreeSpec names a folder on the host and selects the files in it to keep. If the folder
-// does not exist, the snapshot does not have the tree. Credentials of codex, and folders of
-// other trees of the snapshot, are always left out.
+// TreeSpec selects files in a folder on the host. If the folder does not exist, the
+// snapshot lacks the tree. Credentials of codex, and folders of other trees, are always
+// left out.
 type TreeSpec struct {
-	Name    string // Rollouts or Work
+	Name    string
 	Dir     string
-	Policy  string                 // for Work: WorkNone, WorkGit or WorkFull; empty means WorkFull
-	Exclude []string               // patterns in gitignore syntax
-	Skip    func(path string) bool // paths to leave out and list, with everything below them
-	Only    []string               // folders in Dir to keep; empty means all
-	Hollow  []string               // names in Dir that are ignored while they are empty folders, because codex creates and removes them
+	Policy  string                 // for Work; empty means WorkFull
+	Exclude []string               // in gitignore syntax
+	Skip    func(path string) bool // paths to leave out and list, with all below them
+	Only    []string               // to keep; empty means all
+	Hollow  []string               // folders to ignore while empty, because codex creates and removes them
 }
 
-// RolloutsOf returns the tree of the rollout files in a CODEX_HOME.
+// RolloutsOf returns the tree of the rollouts in a CODEX_HOME.
 func RolloutsOf(codexHome string) TreeSpec {
 	return TreeSpec{Name: Rollouts, Dir: codexHome, Only: []string{"sessions", "archived_sessions"}}
 }
@@ -72,23 +68,22 @@ func WorkOf(dir, policy string, exclude []string) TreeSpec {
 	return TreeSpec{Name: Work, Dir: dir, Policy: policy, Exclude: exclude}
 }
 
-// Progress is the progress of a capture.
+// Progress is the progress of a Take or a Restore.
 type Progress struct {
-	Entries   int64 // listed
-	ReadFiles int64 // from the host
+	Entries   int64
+	ReadFiles int64
 	ReadBytes int64
 }
 
 // ErrQuota matches every QuotaError.
 var ErrQuota = errors.New("the snapshot is larger than allowed")
 
-// A QuotaError says which limit a snapshot exceeds, and which folders hold most of its
-// content.
+// A QuotaError names the limit that a snapshot exceeds, and the largest folders.
 type QuotaError struct {
-	What    string // the limit: content, or what is added to the store
+	What    string
 	Bytes   int64
 	Max     int64
-	Biggest []FolderSize // of the content, largest first
+	Biggest []FolderSize
 }
 
 // FolderSize is the content below a folder.
@@ -123,7 +118,7 @@ func sizeText(n int64) string {
 	return fmt.Sprintf("%d bytes", n)
 }
 
-// check rejects invalid specs and sets defaults.
+// check also sets defaults.
 func (s *TakeSpec) check() error {
 	if !validSession.MatchString(s.Session) {
 		return fmt.Errorf("%q is not the id of a session", s.Session)
@@ -143,7 +138,7 @@ func (s *TakeSpec) check() error {
 	names := map[string]bool{}
 	for i, t := range s.Trees {
 		if !validTree.MatchString(t.Name) || names[t.Name] {
-			return fmt.Errorf("tree %d has no name of its own: %q", i, t.Name)
+			return fmt.Errorf("tree %d: the name %q is invalid or used twice", i, t.Name)
 		}
 		names[t.Name] = true
 		if !path.IsAbs(t.Dir) || path.Clean(t.Dir) != t.Dir || t.Dir == "/" {

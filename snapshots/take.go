@@ -13,13 +13,12 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Take stores the data that a session needs to continue elsewhere. It returns after all of
-// it was read back and verified. Only after a nil error may a caller delete files on the
-// host, except those that the manifest lists as left out. After an error Take can be
-// repeated: chunks that are in the store are not stored again. If a snapshot of that ID
-// exists in spite of an error, it is complete. Concurrent calls for the same snapshot, such
-// as an attempt and its retry, all return the snapshot that was complete first, and none of
-// them removes it. Take changes nothing in the folders on the host.
+// Take stores what a session needs to continue elsewhere, and verifies it. It changes
+// nothing in the folders on the host. Only after a nil error may a caller delete files
+// there, except those that the manifest lists as left out. After an error Take can be
+// repeated; chunks in the store are not stored again. If a snapshot of that ID exists in
+// spite of an error, it is complete. Concurrent calls for the same ID all return the
+// snapshot that was complete first.
 func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) (_ Manifest, err error) {
 	defer func() {
 		if err != nil {
@@ -41,13 +40,12 @@ func Take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) 
 		if !errors.Is(err, chunks.ErrCondemned) && !errors.Is(err, errCrossed) || try == maxTries {
 			return m, err
 		}
-		// Either a prune intervened, because this process was stopped for a long time, or
-		// another attempt worked on the host at the same time.
+		// A prune intervened while this process was stopped, or another attempt worked on
+		// the host.
 		spec.Logger.Warn("snapshot is taken again", "snapshot", spec.ID, "error", err)
 	}
 }
 
-// maxTries bounds the attempts to take a snapshot in such cases.
 const maxTries = 3
 
 type taking struct {
@@ -58,16 +56,16 @@ type taking struct {
 	spec  TakeSpec
 
 	began    time.Time
-	clock    time.Time // the host's time before the current tree was listed
+	clock    time.Time // host's time before the current tree was listed
 	parent   *Manifest
-	known    getter // reads chunks of the parent
+	known    getter // of the parent
 	manifest Manifest
 	progress Progress
 	folders  folderSizes
-	git      *gitPlan         // set if the work folder is kept by git
-	noted    map[string]Entry // entries that were taken of the tree Git, for hasGit
-	masker   chunks.Masker    // reused; nil if no secrets are known
-	buf      []byte           // reused
+	git      *gitPlan
+	noted    map[string]Entry // entries of the tree Git, for hasGit
+	masker   chunks.Masker    // nil if no secrets are known
+	buf      []byte
 }
 
 func take(ctx context.Context, h hostexec.Host, c *chunks.Store, spec TakeSpec) (Manifest, error) {
@@ -120,9 +118,9 @@ func (t *taking) findParent() error {
 	case err != nil:
 		return err
 	case m.Format != format:
-		t.noParent(errors.New("its format is another one"))
+		t.noParent(errors.New("it has another format"))
 	case !hasAll(m.Secrets, t.spec.Secrets):
-		t.noParent(errors.New("secrets are known now that were not looked for then"))
+		t.noParent(errors.New("it was not searched for secrets that are known now"))
 	case m.Host != t.spec.Facts.Host:
 		t.noParent(errors.New("it was taken on another host")) // inode numbers of another host mean nothing here
 	default:
@@ -131,8 +129,6 @@ func (t *taking) findParent() error {
 	return nil
 }
 
-// noParent makes the snapshot continue without a parent. Then every file is read, but
-// chunks that the store has are not stored again.
 func (t *taking) noParent(why error) {
 	t.parent = nil
 	t.manifest.Parent = ""
@@ -153,7 +149,6 @@ func hasAll(have, want []string) bool {
 	return true
 }
 
-// finish makes sure that everything is in the store, and writes the manifest.
 func (t *taking) finish() (Manifest, error) {
 	added, err := t.batch.Flush()
 	if err != nil {
@@ -184,14 +179,13 @@ func (t *taking) finish() (Manifest, error) {
 		return err
 	})
 	if exists {
-		// Either another attempt was first, or the store's answer to our write was lost. In
-		// both cases the store's manifest is valid.
+		// Another attempt was first, or the store's answer to our write was lost. The
+		// stored manifest is valid.
 		return readManifest(t.ctx, t.c.Blobs, m.ID, key)
 	}
 	if err != nil && written && (errors.Is(err, chunks.ErrCondemned) || time.Since(began) > mayStall) {
-		// Chunks that the manifest needs may be gone, so the manifest is deleted. With
-		// other errors of Commit, the snapshot is complete and stays, because others may
-		// know of it by now.
+		// Chunks that the manifest needs may be gone. After other errors the snapshot is
+		// complete and stays, because others may know of it.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(t.ctx), time.Minute)
 		defer cancel()
 		err = errors.Join(err, t.c.Blobs.Delete(ctx, key))
@@ -202,13 +196,11 @@ func (t *taking) finish() (Manifest, error) {
 	return t.manifest, nil
 }
 
-// mayStall bounds the wall-clock time for writing a manifest. After a longer time a prune
-// may have deleted chunks that the manifest needs. It is far less than the grace of
-// condemned packs.
+// mayStall bounds the wall-clock time for writing a manifest, after which a prune may have
+// deleted its chunks. It is far less than the grace of condemned packs.
 const mayStall = time.Hour
 
-// manifestJSON returns the manifest as it is written. Known secrets in its facts are
-// overwritten too.
+// manifestJSON also overwrites known secrets in the facts.
 func (t *taking) manifestJSON() ([]byte, error) {
 	data, err := json.MarshalIndent(t.manifest, "", "  ")
 	if err != nil || t.masker == nil {
@@ -220,7 +212,7 @@ func (t *taking) manifestJSON() ([]byte, error) {
 	}
 	m := Manifest{}
 	if err := json.Unmarshal(clean, &m); err != nil || m.ID != t.manifest.ID || !m.Complete {
-		return nil, fmt.Errorf("%w: it is part of the manifest's own words", chunks.ErrSecret)
+		return nil, fmt.Errorf("%w: the secret occurs in the fixed text of the manifest, where it cannot be overwritten", chunks.ErrSecret)
 	}
 	m.Masked += n
 	t.manifest = m
@@ -228,7 +220,7 @@ func (t *taking) manifestJSON() ([]byte, error) {
 		return nil, err
 	}
 	if again, n := t.mask(data); n > 0 || !bytes.Equal(again, data) {
-		return nil, fmt.Errorf("%w: in the manifest", chunks.ErrSecret)
+		return nil, fmt.Errorf("%w: the secret is in the manifest", chunks.ErrSecret)
 	}
 	return data, nil
 }
@@ -256,8 +248,8 @@ func (t *taking) hide(name string) string {
 	return string(p)
 }
 
-// leaveOut records that a path is not kept, and why. The list has reserved places for
-// unreadable paths, because a person has to deal with them.
+// leaveOut reserves places in the list for unreadable paths, because a person has to deal
+// with them.
 func (t *treeTaking) leaveOut(p, why string) {
 	m, most := &t.manifest, maxListed-keptForUnread
 	m.LeftOutCount++
@@ -271,7 +263,6 @@ func (t *treeTaking) leaveOut(p, why string) {
 	}
 }
 
-// keptForUnread is the number of places of the list that are reserved for unreadable paths.
 const keptForUnread = 10
 
 func (t *taking) unstable(tree, p string) {

@@ -11,13 +11,12 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// maxReads bounds the reads of a file that changes while it is read. After them the last
-// content is kept and marked as unstable.
+// maxReads bounds the reads of a file that changes meanwhile. The last content is kept and
+// marked as unstable.
 const maxReads = 3
 
-// readHeld reads the content of held entries. After the stream, the host reports the state
-// of every file again. If a file's state is the same as in the listing, the file did not
-// change while it was read. The other files are read again.
+// readHeld reads the content of held entries. Then the host reports the state of every file
+// again. Files whose state differs from the listing are read again.
 func (t *treeTaking) readHeld() error {
 	defer t.stopReading()
 	for {
@@ -48,7 +47,7 @@ func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	h := want[f.Path]
 	switch {
 	case h == nil || f.Missing:
-		return nil // the file is not wanted any more, or is missing
+		return nil
 	case f.HardLink != "":
 		if first := want[f.HardLink]; first != nil && first.got {
 			h.Content, h.Masks, h.Holes, h.flags, h.gotSize, h.got = first.Content, first.Masks, first.Holes, first.flags, first.gotSize, true
@@ -71,7 +70,6 @@ func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 	return nil
 }
 
-// settle compares a file's state after the read with that in the listing.
 func (t *treeTaking) settle(h *held, e tree.Entry) {
 	h.seen = true
 	same := e.Size == h.Size && e.MTime.Equal(h.MTime) && e.CTime.Equal(h.CTime) && e.Inode == h.Inode
@@ -101,8 +99,7 @@ func (t *treeTaking) resize(h *held, size int64) {
 	h.Size = size
 }
 
-// relink handles files with several names whose first name vanished: the next name becomes
-// the first.
+// relink makes another name the first one if the first name of a file vanished.
 func (t *treeTaking) relink() {
 	first := map[fileID]*held{}
 	for i := range t.held {
@@ -121,7 +118,6 @@ func (t *treeTaking) relink() {
 	}
 }
 
-// content stores a file's content and records its pieces in h.
 func (t *treeTaking) content(f *tree.File, h *held) error {
 	h.Masks = 0
 	refs := refWriter{put: t.batch.PutList}
@@ -165,7 +161,6 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	case errors.Is(err, io.EOF):
 		return nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		// Most files fit into the buffer as a whole.
 		p, found := t.mask(buf[:n])
 		h.Masks += found
 		return put(p, 0)
@@ -188,11 +183,11 @@ func (t *treeTaking) section(s *sections, refs *refWriter, h *held) error {
 	return nil
 }
 
-// sections reads a file in sections. A section ends before a hole of at least MinHole.
+// sections reads a file in sections, which end before holes of at least MinHole.
 type sections struct {
 	f     *tree.File
-	hole  int64 // the hole that ended the last section
-	zeros int64 // remaining zeros of a small hole
+	hole  int64 // ended the last section
+	zeros int64 // remaining of a small hole
 	end   bool
 }
 
@@ -216,9 +211,8 @@ func (s *sections) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A maskReader overwrites secrets in the data that it reads, and searches its output again.
-// Chunks are searched again when they are read back from the store, but only this second
-// search finds a missed secret that spans two chunks.
+// A maskReader overwrites secrets, and searches its output again. Only this search, not
+// that of chunks that are read back, finds a missed secret that spans two chunks.
 type maskReader struct {
 	in    io.Reader
 	mask  chunks.Masker
@@ -250,9 +244,9 @@ func (m *maskReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// mayChangeUnseen reports whether a file may have changed again without a new timestamp,
-// because the clock of file times had not advanced. On Linux, that clock advances in steps
-// of some milliseconds. Some file systems keep times in units of one or two seconds.
+// mayChangeUnseen reports whether a file may have changed again without a new timestamp.
+// Linux's clock of file times advances in steps of some milliseconds. Some file systems
+// keep times in units of one or two seconds.
 func (t *taking) mayChangeUnseen(changed time.Time) bool {
 	step := 50 * time.Millisecond
 	if changed.Nanosecond() == 0 {

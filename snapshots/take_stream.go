@@ -12,20 +12,19 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// A reading is a stream of files that starts while the host is still listing the tree. It
-// has a channel beside that of the listing, and sends names as they come, so that the first
-// content has arrived when the listing ends. The content is not processed before then, so
-// that only one goroutine at a time uses the state of a taking.
+// A reading is a stream of files. It gets names while the host still lists the tree, so the
+// first content has arrived when the listing ends. Content is processed only then, so that
+// one goroutine at a time uses the state of a taking.
 type reading struct {
 	cancel context.CancelFunc
 	names  nameFeed
 	begin  chan map[string]*held // the wanted files, once all names are known
 	want   map[string]*held      // used by the reading's goroutine only
-	done   chan struct{}         // closed at the end; from then on err is valid
+	done   chan struct{}         // closed when err is valid
 	err    error
 }
 
-// failed returns the error of a reading that ended before it got the wanted files.
+// failed returns the error of a reading that has ended.
 func (r *reading) failed() error {
 	if r == nil {
 		return nil
@@ -53,8 +52,8 @@ func (t *treeTaking) newReading() *reading {
 	go func() {
 		defer close(r.done)
 		defer func() {
-			// Without this, a panic in this goroutine would end the worker; the SDK
-			// recovers panics only in an activity's own goroutine.
+			// The SDK recovers panics only in an activity's own goroutine, so a panic here
+			// would end the worker.
 			if p := recover(); p != nil {
 				t.taking.spec.Logger.Error("panic while a snapshot was read", "snapshot", t.taking.spec.ID, "tree", t.spec.Name, "panic", p, "stack", string(debug.Stack()))
 				r.err = fmt.Errorf("panic while %s was read: %v", t.spec.Dir, p)
@@ -87,9 +86,8 @@ func (r *reading) await(ctx context.Context) error {
 	}
 }
 
-// read reads the wanted files. If the folder did not exist when the stream was opened, the
-// stream delivered nothing, and read opens another one. The listing found the folder, so it
-// was created or replaced at that moment.
+// read opens a second stream if the folder was created or replaced between the opening of
+// the first one and the listing.
 func (t *treeTaking) read(want map[string]*held) error {
 	err := t.readOnce(want)
 	if errors.Is(err, hostexec.ErrNotExist) {
@@ -99,7 +97,7 @@ func (t *treeTaking) read(want map[string]*held) error {
 }
 
 func (t *treeTaking) readOnce(want map[string]*held) error {
-	if t.reading == nil { // the files of the reading were read before, or belong to an earlier window
+	if t.reading == nil { // the files of the reading were read, or belong to an earlier window
 		for i := range t.held {
 			if h := &t.held[i]; want[h.name] == h {
 				t.ask(h)
@@ -124,8 +122,8 @@ func (t *treeTaking) stopReading() {
 	t.reading = nil
 }
 
-// A nameFeed passes names on as they become known. add never blocks. The window of held
-// entries bounds the number of names.
+// A nameFeed passes names on as they become known. add never blocks; the window of held
+// entries bounds the names.
 type nameFeed struct {
 	mu      sync.Mutex
 	changed sync.Cond

@@ -12,10 +12,10 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// A treeTaking takes one tree. It merges the host's listing with the parent's list, takes
-// over files that have not changed, and reads the others. It holds entries that wait for
-// their content, and the entries behind them, up to a window. So a tree of any size needs
-// little memory, and a tree of usual size needs only one stream for its content.
+// A treeTaking merges the host's listing of a tree with the parent's list, takes over
+// unchanged files, and reads the others. Entries that wait for content, and those behind
+// them, are held up to a window. So memory is bounded, and most trees need only one stream
+// for their content.
 type treeTaking struct {
 	*taking
 	spec   TreeSpec
@@ -30,8 +30,8 @@ type treeTaking struct {
 
 	hollow *held // a folder in TreeSpec.Hollow, until the next entry shows whether it is empty
 
-	reading *reading // stream for the held entries so far, or nil
-	whole   []byte   // buffer for a file; reused
+	reading *reading // for the held entries so far, or nil
+	whole   []byte
 
 	names   map[fileID]string // first names of files with several names
 	secrets map[fileID]bool   // files with a name that was left out as a credential
@@ -41,35 +41,34 @@ type treeTaking struct {
 
 type fileID struct{ dev, inode uint64 }
 
-// A held is an entry that waits for its content or for an entry before it.
+// A held is an entry that waits for its content or for an earlier entry.
 type held struct {
 	Entry
 	name    string // on the host
 	id      fileID
-	links   bool   // whether it has several names
-	file    *Entry // the file of a hard link, as an entry of its own
-	read    bool   // whether its content is wanted
-	got     bool   // whether the content came
-	gotSize int64  // size of the content
+	links   bool   // it has several names
+	file    *Entry // of a hard link, as an entry of its own
+	read    bool
+	got     bool
+	gotSize int64
 	tries   int
-	seen    bool // whether the file existed after the read
-	gone    bool // whether the file vanished or is left out
+	seen    bool // existed after the read
+	gone    bool // vanished or is left out
 }
 
 const (
 	windowEntries = 50_000
 	windowBytes   = 16 << 20
-	// maxNames bounds the number of files with several names that are remembered. Beyond
-	// it, each name becomes a file of its own with the same content.
+	// maxNames bounds the remembered files with several names. Beyond it, each name becomes
+	// a file of its own.
 	maxNames = 200_000
 )
 
-// Reasons for leaving something out.
 const (
 	whyCredential = "credential"
 	whyUnreadable = "unreadable"
 	whySkipped    = "ours"         // by TreeSpec.Skip
-	whyOtherTree  = "another tree" // the path is part of another tree, or left out of it
+	whyOtherTree  = "another tree" // part of another tree, or left out of it
 	whySameName   = "with its secrets overwritten, its name is that of another entry"
 	whyPruned     = "excluded"
 )
@@ -85,12 +84,12 @@ func (t *taking) tree(spec TreeSpec) error {
 		}
 		tt.stopReading()
 	}()
-	tt.reading = tt.newReading() // opened at once, because usually a file has changed
+	tt.reading = tt.newReading() // at once, because usually a file has changed
 	there := false
 	listing, err := tree.List(t.ctx, t.host, spec.Dir, tree.ListOptions{
 		Prune: tt.filter.prunes(), Began: func(clock time.Time) { t.clock, there = clock, true }}, tt.listed)
 	if errors.Is(err, hostexec.ErrNotExist) && !there {
-		return nil // the tree does not exist; for example, a thread without a turn has no rollouts
+		return nil // for example, a thread without a turn has no rollouts
 	}
 	if err != nil {
 		return err
@@ -104,10 +103,9 @@ func (t *taking) tree(spec TreeSpec) error {
 	return tt.finish()
 }
 
-// hidesNames reports whether a message of the host means that names are missing from the
-// listing, because a disk or a network file system fails. Messages about unreadable folders
-// do not count, because these are listed as such. Output of a login shell does not count
-// either.
+// hidesNames reports whether a message means that the listing lacks names, because a disk
+// or a network file system fails. Unreadable folders are listed as such, and a login
+// shell's output means nothing.
 func hidesNames(problem string) bool {
 	tool, what, _ := strings.Cut(problem, ": ")
 	return (tool == "find" || tool == "stat") && !strings.HasPrefix(what, "warning: ") && !strings.HasSuffix(what, "Permission denied")
@@ -160,7 +158,7 @@ func (t *treeTaking) listed(e tree.Entry) error {
 	}
 	if h := t.hollow; h != nil {
 		t.hollow = nil
-		if strings.HasPrefix(e.Path, h.name+"/") { // the first entry in a folder comes directly after it
+		if strings.HasPrefix(e.Path, h.name+"/") { // a folder's first entry comes directly after it
 			if err := t.add(*h); err != nil {
 				return err
 			}
@@ -188,8 +186,7 @@ func (t *treeTaking) listed(e tree.Entry) error {
 		t.leaveOut(e.Path, whyPruned)
 		return nil
 	case !tree.PathFits(e.Path) || !tree.PathFits(t.hide(e.Path)):
-		// The path is too long for the host's system calls, so the file cannot be read or
-		// cannot be created again. Only the highest such path is recorded.
+		// The host cannot read or create the path. Only the highest such path is recorded.
 		if up := path.Dir(e.Path); tree.PathFits(up) && tree.PathFits(t.hide(up)) {
 			t.leaveOut(shortened(e.Path), whyUnreadable)
 		}
@@ -257,7 +254,6 @@ func (t *treeTaking) add(h held) error {
 	return t.hold(h)
 }
 
-// count adds a file's size to the total, and checks the quota.
 func (t *treeTaking) count(name string, size int64) {
 	t.manifest.Bytes += size
 	t.folders.add(path.Join(t.spec.Name, name), size)
@@ -266,8 +262,8 @@ func (t *treeTaking) count(name string, size int64) {
 	}
 }
 
-// before returns the parent's entry of that name. If the list of the parent cannot be read,
-// the parent is ignored from then on.
+// before returns the parent's entry of that name. A parent whose list cannot be read is
+// ignored from then on.
 func (t *treeTaking) before(name string) (Entry, bool, error) {
 	if t.old == nil {
 		return Entry{}, false, nil
@@ -281,8 +277,6 @@ func (t *treeTaking) before(name string) (Entry, bool, error) {
 	return e, there, nil
 }
 
-// damaged logs that the parent cannot be read. If the cause is only the end of ctx, it
-// returns err instead.
 func (t *taking) damaged(err error) error {
 	if t.ctx.Err() != nil {
 		return err
@@ -292,8 +286,7 @@ func (t *taking) damaged(err error) error {
 	return nil
 }
 
-// relies records that the snapshot needs a file's old content. It returns false if the
-// store does not have that content any more. The caller then reads the file again.
+// relies records that the snapshot needs a file's old content, unless the store lacks it.
 func (t *treeTaking) relies(e Entry) bool {
 	if e.flags&listed != 0 {
 		for _, l := range e.Content {
@@ -311,8 +304,6 @@ func (t *treeTaking) relies(e Entry) bool {
 	return err == nil
 }
 
-// hold keeps an entry until its content has been read and the entries before it have been
-// emitted. An entry that need not wait is emitted at once.
 func (t *treeTaking) hold(h held) error {
 	if t.over {
 		return nil
@@ -347,7 +338,7 @@ func (t *treeTaking) flush() error {
 	return nil
 }
 
-// dropSecrets leaves out other names of files that were left out as credentials.
+// dropSecrets leaves out the other names of credentials.
 func (t *treeTaking) dropSecrets() {
 	if len(t.secrets) == 0 {
 		return
@@ -402,8 +393,7 @@ func newEntryCursor(t Tree, get getter) *entryCursor {
 	return &entryCursor{next: next, stop: stop}
 }
 
-// seek advances to the entry of that name and reports whether it exists. Names must be
-// requested in order.
+// seek must be called with names in order.
 func (c *entryCursor) seek(name string) (Entry, bool, error) {
 	for !c.end {
 		if c.have {

@@ -16,21 +16,20 @@ type treeSink interface {
 	end() error
 }
 
-// Data that was read from the store and not yet written is kept in batches, so that reading
-// and writing overlap. Every walk has a few batches of its own, and takes more from a pool
-// that all walks of a worker share. So a slow walk does not stop others, and many walks
-// need little more memory than one.
+// Batches hold data that was read and not yet written, so that reading and writing overlap.
+// Every walk has a few of its own, and takes more from a pool that all walks of a worker
+// share. So a slow walk does not stop others, and many walks need little memory.
 const (
 	batchBytes  = 256 << 10
 	batchSteps  = 128
 	walkBatches = 6  // per walk
-	walkMore    = 16 // the most that a walk takes from the pool
+	walkMore    = 16 // per walk, from the pool
 
 )
 
 type step struct {
 	entry *Entry
-	data  []byte // part of the batch's data
+	data  []byte
 	hole  int64
 }
 
@@ -39,8 +38,7 @@ type stepBatch struct {
 	data  []byte
 }
 
-// walk passes a tree to a sink. It compares every chunk with its digest. If data is missing
-// or damaged, the error is ErrIncomplete.
+// walk passes a tree to a sink. If data is missing or damaged, the error is ErrIncomplete.
 func walk(ctx context.Context, c *chunks.Store, t Tree, sink treeSink) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -96,11 +94,11 @@ func takeStep(sink treeSink, s step, inFile *bool) error {
 type walker struct {
 	c     *chunks.Store
 	ctx   context.Context //nolint:containedctx // of one walk
-	full  chan *stepBatch // to the sink, in order
+	full  chan *stepBatch
 	used  chan *stepBatch // back from the sink
-	batch *stepBatch      // being filled
+	batch *stepBatch
 	made  int
-	more  int // number of batches that were taken from the pool
+	more  int // batches from the pool
 }
 
 func (w *walker) read(t Tree) error {
@@ -152,8 +150,8 @@ func (w *walker) add(s step) error {
 	return nil
 }
 
-// begin gets a batch to fill. It takes a batch that the sink has returned, or a new one, or
-// waits until the sink returns one.
+// begin gets a batch to fill: one that the sink has returned or a new one. Otherwise it
+// waits.
 func (w *walker) begin() error {
 	if w.batch != nil {
 		return nil
@@ -195,7 +193,6 @@ func (w *walker) send() error {
 	}
 }
 
-// giveBack returns the shared batches to the pool. It is called when the walk has ended.
 func (w *walker) giveBack() { w.c.Ahead.Release(int64(w.more)) }
 
 // incomplete makes an error also match ErrIncomplete.

@@ -11,46 +11,42 @@ import (
 
 // BatchOptions configure a batch.
 type BatchOptions struct {
-	// Mask returns a Masker for known secrets. Data that is read back from the store is
-	// searched with it, chunk by chunk. Mask is nil if no secrets are known.
+	// Mask returns a Masker that searches the chunks read back from the store. It may be
+	// nil.
 	Mask func() Masker
 }
 
-// Added counts the data that a batch added to the store.
+// Added counts what a batch added to the store.
 type Added struct {
 	Packs  int   `json:"packs"`
 	Chunks int64 `json:"chunks"`
-	Bytes  int64 `json:"bytes"`  // of chunks, uncompressed
+	Bytes  int64 `json:"bytes"`  // uncompressed
 	Stored int64 `json:"stored"` // compressed and encrypted
 }
 
-// A Batch holds the chunks of one capture. Its methods must be called by one goroutine.
-// Compressing, encrypting, writing and reading back run concurrently with bounded memory:
-// Put blocks while they cannot keep up.
+// A Batch holds the chunks of one capture. Its methods must be called by one goroutine. Put
+// blocks while the store cannot keep up, so memory is bounded.
 //
-// Put and Has record the chunks that the capture relies on. Flush makes sure that all new
-// chunks are correctly in the store. Commit makes sure that the store still has all of the
-// chunks when the manifest is written. A batch ends with Commit or Abort. If no manifest
-// names a chunk that the batch added, a later prune deletes the chunk.
+// Put and Has record the chunks that the capture relies on. A batch ends with Commit or
+// Abort. A later prune deletes added chunks that no manifest names.
 type Batch struct {
 	c      *Store
-	ctx    context.Context // ends with the batch
+	ctx    context.Context
 	cancel context.CancelCauseFunc
 	mask   func() Masker
 
 	files, lists *packer
-	ahead        chan error // result of refreshAhead
-	fresh        bool       // whether the index was brought up to date
+	ahead        chan error
+	fresh        bool // the index is up to date
 	begun        sync.WaitGroup
 	dirty        bool // a chunk was put since the last Flush
 
 	mu      sync.Mutex            // guards the fields below
-	pending map[IndexKey]struct{} // put, but not in the index yet
-	relied  map[uint32]bitset     // by pack: positions of chunks
+	pending map[IndexKey]struct{} // put, not indexed yet
+	relied  map[uint32]bitset     // positions of chunks by pack
 	added   Added
 }
 
-// A bitset is a set of positions in a pack.
 type bitset []uint64
 
 func (b bitset) with(pos uint16) bitset {
@@ -65,10 +61,9 @@ func (b bitset) has(pos uint16) bool {
 	return int(pos)/64 < len(b) && b[pos/64]&(1<<(pos%64)) != 0
 }
 
-// errEnded is the cause that cancels a batch's work.
 var errEnded = errors.New("the batch has ended")
 
-// NewBatch begins a batch, which ends at the latest with ctx. The caller must call Commit
+// NewBatch begins a batch, which ends with ctx at the latest. The caller must call Commit
 // or Abort.
 func (c *Store) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -78,12 +73,12 @@ func (c *Store) NewBatch(ctx context.Context, opts BatchOptions) *Batch {
 	return b
 }
 
-// Put stores a chunk of content of at most MaxChunk bytes, unless the store has it. The
-// caller may reuse data afterwards.
+// Put stores a chunk of at most MaxChunk bytes, unless the store has it. The caller may
+// reuse data.
 func (b *Batch) Put(data []byte) (Digest, error) { return b.put(b.files, data) }
 
-// PutList is Put for chunks that list other chunks (the entries of a tree). Lists go into
-// packs of their own, so that a reader of many lists does not read content as well.
+// PutList is Put for chunks that list other chunks. They go into packs of their own, so
+// that readers of lists need not read content.
 func (b *Batch) PutList(data []byte) (Digest, error) { return b.put(b.lists, data) }
 
 func (b *Batch) put(p *packer, data []byte) (Digest, error) {
@@ -97,7 +92,7 @@ func (b *Batch) put(p *packer, data []byte) (Digest, error) {
 	return d, b.store(p, d, data)
 }
 
-// store puts a chunk that the store may already have.
+// store puts a chunk even if the store has it.
 func (b *Batch) store(p *packer, d Digest, data []byte) error {
 	if err := b.err(); err != nil {
 		return err
@@ -110,7 +105,7 @@ func (b *Batch) store(p *packer, d Digest, data []byte) error {
 }
 
 // Has reports whether the store has a chunk or will get it from this batch. If so, the
-// batch relies on the chunk from now on. If not, the caller must put it.
+// batch relies on it from now on. If not, the caller must put it.
 func (b *Batch) Has(d Digest) bool {
 	if err := b.begin(); err != nil {
 		return false // Put returns the error
@@ -129,7 +124,6 @@ func (b *Batch) Has(d Digest) bool {
 	return ok
 }
 
-// begin brings the index up to date in its first call.
 func (b *Batch) begin() error {
 	if b.fresh || b.ctx.Err() != nil {
 		return b.err()
@@ -145,8 +139,7 @@ func (b *Batch) begin() error {
 	return nil
 }
 
-// RefreshAhead begins to bring the index up to date in the background, so that the caller
-// can connect to a host and list a tree meanwhile. Calling it is optional.
+// RefreshAhead begins to update the index in the background. Calling it is optional.
 func (b *Batch) RefreshAhead() {
 	b.ahead = make(chan error, 1)
 	b.begun.Go(func() { b.ahead <- b.c.refresh(b.ctx) })
@@ -159,8 +152,6 @@ func (b *Batch) err() error {
 	return context.Cause(b.ctx)
 }
 
-// indexed adds a pack of this batch to the index in memory. The pack has been written and
-// read back, and the store has its index blob.
 func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.c.mu.Lock()
 	b.c.index.add(blob, []indexedPack{p})
@@ -179,10 +170,9 @@ func (b *Batch) indexed(blob packID, p indexedPack) {
 	b.added.Stored += p.stored
 }
 
-// Flush returns when all chunks that were put are in the store, have been read back with
-// the right digests and searched for secrets, and are indexed. After an error, the caller
-// can only Abort. Another batch finds the packs that were indexed before the error. Flush
-// may be called more than once.
+// Flush returns when all chunks that were put have been read back from the store, compared,
+// searched for secrets, and indexed. After an error, the caller can only Abort; other
+// batches find the packs that were indexed. Flush may be called more than once.
 func (b *Batch) Flush() (Added, error) {
 	for _, p := range []*packer{b.files, b.lists} {
 		p.flush()
@@ -196,13 +186,12 @@ func (b *Batch) Flush() (Added, error) {
 	return b.added, b.err()
 }
 
-// Commit makes sure that all chunks that the batch relies on are in the store and not
-// condemned. Then it calls write, which writes the manifest. Then it checks the chunks
-// again, because the process may have been stopped for hours in between. Each time, it
-// copies chunks that were condemned meanwhile. If a chunk cannot be copied any more, the
-// error is ErrCondemned, and the caller must delete the manifest. After another error, the
-// caller must delete the manifest if enough time has passed for a condemned pack to be
-// deleted.
+// Commit calls write, which writes the manifest. Before and after the call, during which
+// the process may be stopped for hours, Commit makes sure that all chunks that the batch
+// relies on are in the store and not condemned, and copies condemned ones. If a chunk is
+// lost, the error is ErrCondemned, and the caller must delete the manifest. After another
+// error, the caller must delete it if so much time has passed that a condemned pack may
+// have been deleted.
 func (b *Batch) Commit(write func() error) error {
 	if b.dirty {
 		return errors.New("a batch is flushed before it is committed")
@@ -218,7 +207,7 @@ func (b *Batch) Commit(write func() error) error {
 	return err
 }
 
-// Abort ends a batch. It does nothing after Commit, so it can be deferred.
+// Abort ends a batch. After Commit it does nothing.
 func (b *Batch) Abort() { b.end() }
 
 func (b *Batch) end() {
@@ -228,13 +217,9 @@ func (b *Batch) end() {
 	b.lists.close()
 }
 
-// maxRescues bounds the rounds in which a batch copies chunks out of condemned packs. Each
-// round copies only chunks that were condemned since the last one. The limit ends a batch
-// if prunes condemn all packs again and again.
+// maxRescues bounds the rounds of copying, in case prunes condemn packs again and again.
 const maxRescues = 50
 
-// secure makes sure that the store has all chunks that the batch relies on, in packs that
-// are not condemned.
 func (b *Batch) secure() error {
 	for range maxRescues {
 		if err := b.c.refresh(b.ctx); err != nil {
@@ -252,7 +237,7 @@ func (b *Batch) secure() error {
 	return ErrCondemned
 }
 
-// doubtful returns the packs that the batch relies on and that are condemned or gone.
+// doubtful returns the condemned or lost packs that the batch relies on.
 func (b *Batch) doubtful() ([]uint32, error) {
 	b.mu.Lock()
 	relied := make([]uint32, 0, len(b.relied))
@@ -271,8 +256,8 @@ func (b *Batch) doubtful() ([]uint32, error) {
 	}), nil
 }
 
-// rescue looks for other places of the chunks in these packs that the batch relies on. It
-// copies chunks that have no other place.
+// rescue finds other places for the chunks in these packs that the batch relies on, or
+// copies them.
 func (b *Batch) rescue(packs []uint32) error {
 	for _, n := range packs {
 		digests, err := b.c.digestsOf(b.ctx, n)
@@ -302,7 +287,6 @@ func (b *Batch) rescue(packs []uint32) error {
 	return err
 }
 
-// tooLate wraps the error of a lost chunk in ErrCondemned.
 func tooLate(err error) error {
 	if errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten) {
 		return fmt.Errorf("%w: %w", ErrCondemned, err)
@@ -310,6 +294,5 @@ func tooLate(err error) error {
 	return err
 }
 
-// verifyTime bounds the removal of a bad pack. The removal does not end with the context of
-// the batch.
+// verifyTime bounds the removal of a bad pack.
 const verifyTime = time.Minute

@@ -14,8 +14,8 @@ import (
 
 // CheckOptions configure a check.
 type CheckOptions struct {
-	// ReadData reads every pack and compares every digest. Otherwise only the presence and
-	// size of packs are checked.
+	// ReadData compares every digest in every pack, not only the presence and size of
+	// packs.
 	ReadData bool
 	// Progress is called often, from several goroutines. It may be nil.
 	Progress Steps
@@ -24,27 +24,24 @@ type CheckOptions struct {
 // CheckReport is the result of a check.
 type CheckReport struct {
 	Packs    int   `json:"packs"`
-	Chunks   int64 `json:"chunks"`   // chunks that manifests need
+	Chunks   int64 `json:"chunks"`   // needed by manifests
 	Missing  int64 `json:"missing"`  // part of Chunks
 	Rotten   int64 `json:"rotten"`   // part of Chunks
-	Orphaned int   `json:"orphaned"` // packs of killed captures that no index names; prune deletes them
-	// Problems describes the bad packs and index blobs for people.
+	Orphaned int   `json:"orphaned"` // packs of killed captures; prune deletes them
+	// Problems describes bad packs and index blobs for people.
 	Problems []string `json:"problems,omitempty"`
 
 	bad map[Digest]error
 }
 
-// Bad returns the error of a needed chunk that cannot be read: ErrMissing, or ErrRotten
-// with the pack. It returns nil for a good chunk.
+// Bad returns ErrMissing or ErrRotten for a needed chunk that cannot be read, or nil.
 func (r CheckReport) Bad(d Digest) error { return r.bad[d] }
 
-// checkReaders is the number of packs that are read at once.
 const checkReaders = 2
 
-// Check checks whether all chunks that live yields can be read. It changes nothing, except
-// that it condemns packs with rotten content. Captures do not rely on condemned packs any
-// more, and the next capture stores their chunks anew. Prune keeps these packs while other
-// chunks in them are needed.
+// Check checks whether all chunks that live yields can be read. It condemns packs with
+// rotten content, so that the next capture stores their chunks anew. Prune keeps these
+// packs while other chunks in them are needed.
 func (c *Store) Check(ctx context.Context, opts CheckOptions, live func(ctx context.Context, yield func(Digest) error) error) (_ CheckReport, err error) {
 	defer func() {
 		if err != nil {
@@ -100,7 +97,6 @@ func (k *check) problem(format string, args ...any) {
 	}
 }
 
-// look compares the index with the packs.
 func (k *check) look(ctx context.Context) error {
 	k.opts.Progress.tell("listing packs", 0, 0)
 	if err := k.c.refresh(ctx); err != nil {
@@ -138,8 +134,7 @@ func (k *check) look(ctx context.Context) error {
 		case !there:
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: the pack is not in the store", ErrMissing))
 		case size < p.stored-p.stored/8-4096:
-			// The size may be a little different, because the pack may have been encrypted
-			// anew with another key.
+			// Encryption with another key changes the size slightly.
 			k.spoil(uint32(n), p.id, fmt.Errorf("%w: it has %d bytes in place of %d", ErrRotten, size, p.stored))
 		case k.opts.ReadData:
 			g.Go(func() error {
@@ -186,7 +181,7 @@ func (k *check) spoil(n uint32, id packID, err error) {
 	k.packs[n] = fmt.Errorf("pack %s: %w", id, err)
 }
 
-// read compares every chunk of a pack with its digest and with the index.
+// read compares a pack's chunks with their digests and the index.
 func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
 	p, err := k.c.openPack(ctx, info.id)
 	if spoiled(err) {
@@ -222,7 +217,6 @@ func (k *check) read(ctx context.Context, n uint32, info packInfo) error {
 	return nil
 }
 
-// knows reports whether the index has a chunk at this place.
 func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
 	k.c.mu.Lock()
 	defer k.c.mu.Unlock()
@@ -233,7 +227,7 @@ func (k *check) knows(d Digest, n uint32, pos int) (ok bool) {
 	return ok
 }
 
-// one checks that a chunk has a good place. If it has none, the chunk is recorded as bad.
+// one records a chunk that has no good place as bad.
 func (k *check) one(d Digest) {
 	err := ErrMissing
 	k.c.mu.Lock()
@@ -258,9 +252,8 @@ func (k *check) one(d Digest) {
 	k.report.bad[d] = err
 }
 
-// again rechecks bad chunks. After the index was read, another worker may have stored or
-// copied a chunk. An index blob may also have been lost, so that only its pack still has
-// the chunk.
+// again rechecks bad chunks. Another worker may have stored them meanwhile, or an index
+// blob was lost.
 func (k *check) again(ctx context.Context) error {
 	if err := k.c.refresh(ctx); err != nil {
 		return err

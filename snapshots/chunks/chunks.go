@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Digest is the SHA-256 of a chunk's bytes and serves as the chunk's name.
+// A Digest is the SHA-256 of a chunk's bytes and the chunk's name.
 type Digest [sha256.Size]byte
 
 // DigestOf returns the digest of a chunk.
@@ -36,27 +36,24 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	return err
 }
 
-// Errors of the chunk store that callers test for.
 var (
 	// ErrMissing means that no pack in the store holds the chunk.
 	ErrMissing = errors.New("chunk is missing from the store")
-	// ErrRotten means that the store has the chunk's pack, but it is damaged or does not
-	// have the bytes of the chunk.
+	// ErrRotten means that the chunk's pack is damaged or has other bytes.
 	ErrRotten = errors.New("chunk is rotten in the store")
 	// ErrCondemned means that a prune deleted chunks that a batch relied on. Delete the
-	// manifest that Commit's function wrote, and repeat the capture. The new batch stores
-	// the lost chunks anew.
-	ErrCondemned = errors.New("chunks that were relied on were pruned meanwhile (take the snapshot again)")
-	// ErrSecret means that data read back from the store contained a known secret. The pack
-	// was deleted.
-	ErrSecret = errors.New("a known secret is in the finished pack, which was dropped")
+	// manifest, if it was written, and repeat the capture.
+	ErrCondemned = errors.New("a prune deleted chunks that this snapshot needs (take the snapshot again)")
+	// ErrSecret means that data to be stored still had a known secret in it. A pack with
+	// such data was deleted.
+	ErrSecret = errors.New("the data to store still contains a known secret and was not stored")
 )
 
 // MaxChunk is the size of the largest chunk, in bytes.
 const MaxChunk = 4 << 20
 
-// Prefixes of the chunk store's keys. A session's id may be one of these names, because the
-// keys of its snapshots have one more part.
+// Prefixes of keys. A session may have one of these names, because the keys of its
+// snapshots have one more part.
 const (
 	PackPrefix   = "snapshots/packs/"
 	indexPrefix  = "snapshots/index/"
@@ -69,34 +66,33 @@ type Options struct {
 	// Logger may be nil.
 	Logger *slog.Logger
 
-	PackBytes  int // the size at which a pack ends; default 12 MiB
-	BlockBytes int // the size at which a block ends, which is compressed as a whole; default 1 MiB
+	PackBytes  int // size at which a pack ends; default 12 MiB
+	BlockBytes int // size at which a block, the unit of compression, ends; default 1 MiB
 }
 
-// A Store keeps each chunk once, in packs. Packs are blobs of 12 to 16 MiB with random
-// names. The index says which pack holds a chunk. It consists of a small blob for each pack
-// and, after a prune, one blob for many packs. It is read when it is first needed, and
-// takes 24 bytes of memory for each chunk. Workers share a store. A worker sees the packs
-// that others added when it begins or commits a batch.
+// A Store keeps each chunk once, in packs, which are blobs of 12 to 16 MiB. The index
+// consists of a blob for each pack and, after a prune, one blob for many packs. It is read
+// when it is first needed. Workers share a store. A worker sees the packs of others when it
+// begins or commits a batch.
 //
 // It is safe for concurrent use.
 type Store struct {
-	// Blobs contains the packs and the index, and also the manifests.
+	// Blobs has the packs, the index and the manifests.
 	Blobs Blobs
 
 	opts Options
 	log  *slog.Logger
 
-	// Ahead counts the additional batches of all walks, at most SharedMore.
+	// Ahead counts the batches that SharedMore bounds.
 	Ahead *semaphore.Weighted
 
-	refreshing chan struct{} // held while the index is brought up to date
+	refreshing chan struct{} // held while the index is updated
 
 	mu    sync.Mutex // guards index
 	index chunkIndex
 }
 
-// Blobs are the methods of a store that a chunk store uses.
+// Blobs is what a chunk store needs of a store.
 type Blobs interface {
 	Create(ctx context.Context, key string, data []byte) error
 	Put(ctx context.Context, key string, data []byte) error
@@ -116,7 +112,7 @@ type BlobAt interface {
 	Size() int64
 }
 
-// A BlobWriter writes a blob. The blob appears in the store when the BlobWriter is closed.
+// A BlobWriter writes a blob, which appears in the store on Close.
 type BlobWriter interface {
 	io.WriteCloser
 	Abort()
@@ -142,8 +138,7 @@ func (s StoreBlobs) OpenWriter(ctx context.Context, key string) (BlobWriter, err
 	return w, nil
 }
 
-// Open returns the chunk store of st. Use one Store in the whole process. Open itself reads
-// nothing.
+// Open returns the chunk store of st and reads nothing. Use one Store in a process.
 func Open(st *store.Store, opts Options) *Store {
 	return OpenBlobs(StoreBlobs{st}, opts)
 }
@@ -163,7 +158,7 @@ func OpenBlobs(st Blobs, opts Options) *Store {
 	return &Store{Blobs: st, opts: opts, log: log, refreshing: make(chan struct{}, 1), Ahead: semaphore.NewWeighted(SharedMore), index: newChunkIndex()}
 }
 
-// A packID is random, so that a pack's name reveals nothing about its content.
+// A packID is random and reveals nothing about the content.
 type packID [16]byte
 
 func newPackID() (id packID) {
@@ -175,7 +170,6 @@ func (id packID) String() string { return hex.EncodeToString(id[:]) }
 func (id packID) key() string    { return PackPrefix + id.String() }
 func (id packID) marker() string { return markerPrefix + id.String() }
 
-// idOf extracts the id from a key of a pack, index blob or marker.
 func idOf(key, prefix string) (id packID, ok bool) {
 	name := key[min(len(prefix), len(key)):]
 	if len(name) != hex.EncodedLen(len(id)) {
@@ -185,15 +179,13 @@ func idOf(key, prefix string) (id packID, ok bool) {
 	return id, err == nil
 }
 
-// A Masker overwrites secrets in a stream without changing its length: Next and Flush
-// together return as many bytes as they got. Count returns how many secrets it found.
+// A Masker overwrites secrets in a stream. Next and Flush together return as many bytes as
+// they got. Count returns the number of secrets found.
 type Masker interface {
 	Next(p []byte) []byte
 	Flush() []byte
 	Count() int
 }
 
-// A walk of a tree may have more batches in memory than the number that each walk is
-// guaranteed. SharedMore is the largest number of such additional batches of all walks
-// of a store together.
+// SharedMore bounds the additional batches in memory of all walks of a store.
 const SharedMore = 2 * 16

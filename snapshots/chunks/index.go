@@ -10,28 +10,25 @@ import (
 	"time"
 )
 
-// An IndexKey is the first half of a digest. Two chunks will not have the same key by
-// accident, and content is compared with the whole digest when it is read.
+// An IndexKey is the first half of a digest; content is compared with all of it.
 type IndexKey [16]byte
 
 func KeyOf(d Digest) IndexKey { return IndexKey(d[:16]) }
 
-// An indexEntry is the place of a chunk. It takes 24 bytes of a worker's memory for each
-// chunk in the store.
+// An indexEntry takes 24 bytes.
 type indexEntry struct {
 	key  IndexKey
-	pack uint32 // index into chunkIndex.packs
-	pos  uint16 // position in the pack's chunks
+	pack uint32
+	pos  uint16
 	size uint16 // in sizeUnits, rounded up
 }
 
-// sizeUnit lets the size of every chunk fit 16 bits. That is precise enough to decide
-// whether a pack is worth copying.
+// sizeUnit lets chunk sizes fit 16 bits, precise enough to decide whether a pack is worth
+// copying.
 const sizeUnit = MaxChunk/65535 + 1
 
 func (e indexEntry) bytes() int64 { return int64(e.size) * sizeUnit }
 
-// A slot is one place of a chunk.
 type slot struct {
 	pack uint32
 	pos  uint16
@@ -41,26 +38,25 @@ type packInfo struct {
 	id      packID
 	lists   bool
 	chunks  int
-	raw     int64 // total size of the chunks
+	raw     int64 // of the chunks
 	stored  int64 // size of the blob when it was written
 	created time.Time
 
 	covered   int  // number of index blobs that name the pack
-	condemned bool // no batch may begin to rely on the pack
-	found     bool // no index names the pack, but it was found in the store
-	gone      bool // the entries of its chunks were removed from the index
+	condemned bool // no batch may begin to rely on it
+	found     bool // in the store although no index names it
+	gone      bool // its entries were removed from the index
 }
 
 // reliable reports whether a snapshot may rely on a pack.
 func (p *packInfo) reliable() bool { return !p.condemned && !p.found && !p.gone }
 
-// A chunkIndex holds the places of chunks. Pack numbers do not change while the process
-// lives.
+// A chunkIndex holds the places of chunks. Pack numbers never change.
 type chunkIndex struct {
 	shards [256][]indexEntry // by the first byte of the key, sorted
 	packs  []packInfo
 	byID   map[packID]uint32
-	blobs  map[packID][]uint32 // index blobs that were read, and the packs in them
+	blobs  map[packID][]uint32 // those that were read
 }
 
 func newChunkIndex() chunkIndex {
@@ -77,7 +73,6 @@ func compareEntries(a, b indexEntry) int {
 	return cmp.Compare(a.pos, b.pos)
 }
 
-// each calls fn for every place of a chunk until fn returns false.
 func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
 	key := KeyOf(d)
 	shard := x.shards[key[0]]
@@ -91,7 +86,6 @@ func (x *chunkIndex) each(d Digest, fn func(indexEntry) bool) {
 	}
 }
 
-// usable returns a place that a snapshot may rely on.
 func (x *chunkIndex) usable(d Digest) (found slot, ok bool) {
 	x.each(d, func(e indexEntry) bool {
 		ok = x.packs[e.pack].reliable()
@@ -117,8 +111,7 @@ func (x *chunkIndex) add(blob packID, found []indexedPack) {
 	x.merge(&fresh)
 }
 
-// salvage adds a pack that no index named when packs were listed, unless an index names it
-// by now.
+// salvage adds a pack that no index named when packs were listed, unless one does by now.
 func (x *chunkIndex) salvage(f indexedPack) {
 	if n, known := x.byID[f.id]; known && !x.packs[n].gone {
 		return
@@ -128,7 +121,6 @@ func (x *chunkIndex) salvage(f indexedPack) {
 	x.merge(&fresh)
 }
 
-// freshEntries are new entries, grouped by shard so that each shard is merged only once.
 type freshEntries [256][]indexEntry
 
 func (x *chunkIndex) insert(f indexedPack, fresh *freshEntries) uint32 {
@@ -160,7 +152,6 @@ func (x *chunkIndex) merge(fresh *freshEntries) {
 	}
 }
 
-// mergeEntries merges add into old. It allocates exactly the memory of the result.
 func mergeEntries(old, add []indexEntry) []indexEntry {
 	slices.SortFunc(add, compareEntries)
 	out := make([]indexEntry, 0, len(old)+len(add))
@@ -197,7 +188,7 @@ func (x *chunkIndex) sweep() {
 	}
 }
 
-// lose marks a pack that is no longer in the store, although the index names it.
+// lose marks a pack that the store lacks.
 func (x *chunkIndex) lose(pack uint32) {
 	x.packs[pack].condemned = true
 }

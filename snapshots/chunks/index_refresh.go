@@ -13,10 +13,9 @@ import (
 
 const refreshReaders = 8
 
-// refresh brings the index in memory up to date: other workers may have added packs, merged
-// index blobs or condemned packs. It lists markers before index blobs. So if a pack has no
-// marker and a listed index blob names it, the pack was not deleted before the markers were
-// listed.
+// refresh brings the index in memory up to date. It lists markers before index blobs. So a
+// pack without a marker that a listed index blob names was not deleted before the markers
+// were listed.
 func (c *Store) refresh(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil {
@@ -71,18 +70,16 @@ func (c *Store) refreshOnce(ctx context.Context) (again bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.index.condemn(markers)
-	if missing { // another worker has merged that blob into another one
+	if missing { // another worker has merged that blob
 		return true, nil
 	}
 	c.index.drop(vanished)
 	return false, nil
 }
 
-// salvage looks in the store for packs that no index names, and adds them to the index
-// in memory. It is called when a chunk is missing. Such a pack has no index because its
-// index blob was lost, because its capture was killed, or because its capture has not
-// indexed it yet. No batch begins to rely on such packs. If a snapshot needs one, prune
-// indexes it again.
+// salvage adds packs that no index names to the index in memory when a chunk is missing:
+// the index blob was lost, or the pack's capture was killed or has not indexed it yet. No
+// batch begins to rely on such packs. If a snapshot needs one, prune indexes it.
 func (c *Store) salvage(ctx context.Context) error {
 	listed, err := c.Blobs.List(ctx, PackPrefix)
 	if err != nil {
@@ -126,8 +123,7 @@ func (c *Store) ids(ctx context.Context, prefix string) ([]packID, error) {
 	return ids, nil
 }
 
-// readIndexes reads the new index blobs. missing says that a blob vanished after it was
-// listed.
+// readIndexes reads new index blobs. missing says that one vanished after it was listed.
 func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool, err error) {
 	var mu sync.Mutex
 	g, ctx := errgroup.WithContext(ctx)
@@ -143,9 +139,9 @@ func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool,
 			data, err := c.Blobs.Get(ctx, indexPrefix+id.String())
 			var packs []indexedPack
 			if err == nil {
-				// Encryption shows that the data is unchanged, so this error means that a
-				// newer program wrote the blob. Without the blob, this program does not
-				// know all packs and must not go on.
+				// Encryption shows that the data is unchanged, so a newer program wrote the
+				// blob. Without it, this program does not know all packs and must not go
+				// on.
 				packs, err = readIndex(data)
 			}
 			switch {
@@ -155,8 +151,8 @@ func (c *Store) readIndexes(ctx context.Context, listed []packID) (missing bool,
 				mu.Unlock()
 				return nil
 			case errors.Is(err, store.ErrTorn):
-				// Prune indexes the packs of the blob again. Until then their chunks are
-				// missing, and captures store them again.
+				// Prune indexes its packs again. Until then captures store their chunks
+				// again.
 				c.log.Error("index of chunks cannot be read", "key", indexPrefix+id.String(), "error", err)
 			case err != nil:
 				return fmt.Errorf("%s%s: %w", indexPrefix, id, err)

@@ -10,16 +10,13 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A pack consists of
+// A pack is an encrypted blob that consists of
 //
 //	"flpack1\n"
 //	blocks   chunks one after another, about 1 MiB together, compressed or not
 //	table    the blocks and chunks, compressed, so that a pack is readable without an index
 //	4 bytes  length of the table
 //	"flpack1\n"
-//
-// and is an encrypted blob in the store. It is written and read back as a stream. A reader
-// of a chunk first reads the table and then the chunk's block.
 const packMagic = "flpack1\n"
 
 const (
@@ -30,9 +27,8 @@ const (
 // maxPackChunks keeps positions in a pack below 1<<16.
 const maxPackChunks = 60_000
 
-// A packTable lists the blocks and chunks of a pack, in order.
 type packTable struct {
-	lists  bool // the pack has chunks that PutList put
+	lists  bool // put by PutList
 	blocks []packBlock
 	chunks []packChunk
 }
@@ -79,7 +75,6 @@ func (t *packTable) append(out []byte) []byte {
 
 var errTable = errors.New("the table of a pack cannot be read")
 
-// readPackTable decodes a table and returns the bytes after it.
 func readPackTable(p []byte) (t packTable, rest []byte, err error) {
 	r := tableReader{p: p}
 	kind := r.byte()
@@ -137,9 +132,8 @@ func (r *tableReader) take(n int) []byte {
 func (r *tableReader) byte() byte     { return r.take(1)[0] }
 func (r *tableReader) digest() Digest { return Digest(r.take(len(Digest{}))) }
 
-// All goroutines share the encoder and the decoder, because EncodeAll and DecodeAll are
-// safe for concurrent use. The level is the fastest, so that a capture does not take much
-// more processor time than a plain tar.
+// EncodeAll and DecodeAll are safe for concurrent use. The fastest level keeps a capture's
+// processor time near that of a plain tar.
 var (
 	packEncoder = func() *zstd.Encoder {
 		e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(1<<20), zstd.WithEncoderCRC(false))
@@ -157,11 +151,11 @@ var (
 	}()
 )
 
-// unpackRaw returns the content of a block. It may reuse out.
+// unpackRaw may reuse out.
 func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {
 	if b.kind == blockPlain {
 		if len(packed) != b.raw {
-			return nil, fmt.Errorf("%w: a block of %d bytes has %d", ErrRotten, b.raw, len(packed))
+			return nil, fmt.Errorf("%w: a block should have %d bytes, but has %d", ErrRotten, b.raw, len(packed))
 		}
 		return packed, nil
 	}
@@ -170,7 +164,7 @@ func unpackRaw(b packBlock, packed, out []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrRotten, err)
 	}
 	if len(raw) != b.raw {
-		return nil, fmt.Errorf("%w: a block of %d bytes has %d", ErrRotten, b.raw, len(raw))
+		return nil, fmt.Errorf("%w: a block should have %d bytes, but has %d", ErrRotten, b.raw, len(raw))
 	}
 	return raw, nil
 }
@@ -180,8 +174,7 @@ func packTail(t *packTable) []byte {
 	return append(binary.BigEndian.AppendUint32(table, uint32(len(table))), packMagic...)
 }
 
-// verifyPack reads a pack as a stream and compares every block, every digest and the tail
-// with the table t of its writer. It passes each chunk to see.
+// verifyPack compares a pack with its writer's table t, and passes each chunk to see.
 func verifyPack(r io.Reader, t *packTable, see func(chunk []byte)) error {
 	head := make([]byte, len(packMagic))
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -222,7 +215,7 @@ func verifyPack(r io.Reader, t *packTable, see func(chunk []byte)) error {
 		return rotten(err)
 	}
 	if !bytes.Equal(tail, packTail(t)) {
-		return fmt.Errorf("%w: its table is another one", ErrRotten)
+		return fmt.Errorf("%w: the pack's table differs from the one that was written", ErrRotten)
 	}
 	return nil
 }

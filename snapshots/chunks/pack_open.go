@@ -11,18 +11,17 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// An openPack is a pack open for reading blocks.
 type openPack struct {
 	number  uint32
 	blob    BlobAt
 	table   packTable
-	begins  []int64  // offsets of blocks in the pack
-	first   []int    // the first chunk of each block
+	begins  []int64  // of blocks in the pack
+	first   []int    // chunk of each block
 	offsets []uint32 // of chunks in their blocks
 }
 
-// openPack opens a pack and reads its table. The error wraps ErrMissing or ErrRotten, or is
-// an error of the store.
+// openPack reads a pack's table. The error wraps ErrMissing or ErrRotten, or is one of the
+// store.
 func (c *Store) openPack(ctx context.Context, id packID) (*openPack, error) {
 	p := &openPack{}
 	err := func() (err error) {
@@ -44,7 +43,7 @@ func (c *Store) openPack(ctx context.Context, id packID) (*openPack, error) {
 		at += int64(b.stored)
 		offset := 0
 		for _, c := range chunks[:b.chunks] {
-			p.offsets = append(p.offsets, uint32(offset)) // a block is a few megabytes
+			p.offsets = append(p.offsets, uint32(offset))
 			offset += c.size
 		}
 		chunks = chunks[b.chunks:]
@@ -52,7 +51,6 @@ func (c *Store) openPack(ctx context.Context, id packID) (*openPack, error) {
 	return p, nil
 }
 
-// packError returns the typed error for opening or reading a pack.
 func packError(err error) error {
 	switch {
 	case errors.Is(err, store.ErrNotFound):
@@ -89,7 +87,7 @@ func readTail(pack BlobAt) (packTable, error) {
 	return decodeTable(packed, at-n)
 }
 
-// readFull reads all of p. io.EOF after the last byte is no error.
+// readFull treats io.EOF after the last byte as success.
 func readFull(r io.ReaderAt, p []byte, at int64) error {
 	n, err := r.ReadAt(p, at)
 	if n == len(p) {
@@ -98,11 +96,10 @@ func readFull(r io.ReaderAt, p []byte, at int64) error {
 	return err
 }
 
-// maxTable bounds a compressed table, in bytes. It is larger than any table of
-// maxPackChunks.
+// maxTable is larger than any table of maxPackChunks.
 const maxTable = 16 << 20
 
-// decodeTable decodes the table of a pack. The table begins at offset before.
+// decodeTable decodes a table at offset before.
 func decodeTable(packed []byte, before int64) (packTable, error) {
 	if len(packed) > maxTable {
 		return packTable{}, errTable
@@ -128,7 +125,7 @@ func decodeTable(packed []byte, before int64) (packTable, error) {
 	return t, nil
 }
 
-// place returns the block of the chunk at a position, and the chunk's range in that block.
+// place returns the block of a chunk, and its range there.
 func (p *openPack) place(pos int) (block, from, to int) {
 	block = sort.SearchInts(p.first, pos+1) - 1
 	from, to = int(p.offsets[pos]), p.table.blocks[block].raw
@@ -138,8 +135,7 @@ func (p *openPack) place(pos int) (block, from, to int) {
 	return block, from, to
 }
 
-// block reads a block. The result lies in one of the two buffers. block enlarges them if
-// necessary.
+// block reads a block into one of the buffers, which it may enlarge.
 func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	b := p.table.blocks[n]
 	into := stored
@@ -161,7 +157,6 @@ func (p *openPack) block(n int, stored, raw *[]byte) ([]byte, error) {
 	return out, nil
 }
 
-// sized returns a buffer of n bytes. It reuses buf if that is large enough.
 func sized(buf []byte, n int) []byte {
 	if cap(buf) < n {
 		return make([]byte, n, (n+64<<10-1)&^(64<<10-1))

@@ -14,40 +14,36 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A packer turns chunks into packs in four concurrent stages. First, the caller hashes
-// chunks and gathers blocks. Second, several blocks at a time are compressed. Third, blocks
-// are written in order. Fourth, a complete pack is synced, read back and indexed while the
-// next one is written. Each stage waits for the next one, so a packer holds only a few
-// blocks in memory, and never a whole pack.
+// A packer has four concurrent stages: the caller gathers chunks into blocks; blocks are
+// compressed; they are written in order; a complete pack is synced, read back and indexed.
+// Each stage waits for the next one, so only a few blocks are in memory.
 type packer struct {
 	b     *Batch
 	lists bool
 	block *block
-	queue chan *block    // to the writer, in order; nil if no writer runs
-	done  sync.WaitGroup // the writer and its goroutines
+	queue chan *block // to the writer, in order; nil if none runs
+	done  sync.WaitGroup
 	bytes *semaphore.Weighted
 	slots chan struct{} // packs being ended
 }
 
-// A block is a list of chunks that are compressed together.
 type block struct {
 	raw    []byte
 	chunks []packChunk
 	kind   byte
-	buffer []byte        // for compressed data
+	buffer []byte
 	packed []byte        // buffer, or raw if compression does not pay
 	ready  chan struct{} // closed once compressed
 }
 
-// bytesInFlight bounds the raw bytes of blocks that a packer has gathered and not written
-// yet. Each of these blocks is also held compressed. packsEnding bounds the packs in the
-// fourth stage, each of which has a block in memory.
+// bytesInFlight bounds the raw bytes of unwritten blocks, which are also held compressed.
+// packsEnding bounds the packs in the fourth stage, each with a block in memory.
 const (
 	bytesInFlight = 8 << 20
 	packsEnding   = 2
 )
 
-// compressing bounds the concurrent compressions of the whole process.
+// compressing bounds the compressions of the process.
 var compressing = make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
 
 var blocks = sync.Pool{New: func() any { return &block{} }}
@@ -82,7 +78,6 @@ func (p *packer) put(d Digest, data []byte) error {
 	return p.b.err()
 }
 
-// send starts the compression of the current block and passes it to the writer.
 func (p *packer) send() {
 	if p.block == nil {
 		return
@@ -94,8 +89,7 @@ func (p *packer) send() {
 	}
 	blk := p.block
 	p.block = nil
-	// The writer takes every block, even if the batch has failed, so Acquire does not block
-	// for ever.
+	// The writer takes every block, even if the batch has failed, so Acquire returns.
 	_ = p.bytes.Acquire(context.Background(), blk.weight())
 	p.queue <- blk
 	compressing <- struct{}{}
@@ -116,15 +110,13 @@ func (p *packer) flush() {
 
 func (p *packer) wait() { p.done.Wait() }
 
-// close stops the packer after the batch has ended.
 func (p *packer) close() {
 	p.block = nil
 	p.flush()
 	p.wait()
 }
 
-// write writes blocks into packs until queue is closed. An error ends the batch, and later
-// blocks are discarded.
+// write writes blocks into packs until queue is closed. An error ends the batch.
 func (p *packer) write(queue <-chan *block) {
 	var w *packWriter
 	for blk := range queue {
@@ -157,7 +149,6 @@ func (p *packer) write(queue <-chan *block) {
 	}
 }
 
-// end closes, reads back and indexes a pack in the background.
 func (p *packer) end(w *packWriter) {
 	p.slots <- struct{}{}
 	p.done.Go(func() {
@@ -203,7 +194,7 @@ func (w *packWriter) add(blk *block) error {
 	return nil
 }
 
-// endPack makes a pack durable, reads it back, and only then indexes it.
+// endPack indexes a pack after it is durable and read back.
 func (b *Batch) endPack(w *packWriter) error {
 	defer w.blob.Abort()
 	if _, err := w.blob.Write(packTail(&w.table)); err != nil {
@@ -216,8 +207,8 @@ func (b *Batch) endPack(w *packWriter) error {
 	if err := b.readBack(p); err != nil {
 		err = fmt.Errorf("read back what was stored: %w", err)
 		if errors.Is(err, store.ErrNotFound) {
-			// This process was stopped for so long that a prune removed the pack. No index
-			// named it yet, so the prune took it for a pack of a dead process.
+			// This process was stopped for so long that a prune took the unindexed pack for
+			// one of a dead process.
 			err = fmt.Errorf("%w: %w", ErrCondemned, err)
 		}
 		return err
@@ -230,14 +221,14 @@ func (b *Batch) endPack(w *packWriter) error {
 	return nil
 }
 
-// readBack verifies a pack. It deletes the pack if it contains a secret or is rotten.
+// readBack deletes a pack that contains a secret or is rotten.
 func (b *Batch) readBack(p indexedPack) error {
 	var mask Masker
 	var see func([]byte)
 	if b.mask != nil {
 		mask = b.mask()
 		see = func(chunk []byte) {
-			for piece := range slices.Chunk(chunk, 128<<10) { // in small pieces, because Next keeps its input in memory
+			for piece := range slices.Chunk(chunk, 128<<10) { // Next keeps its input in memory
 				mask.Next(piece)
 			}
 			mask.Flush() // a secret is not searched across two chunks
@@ -269,8 +260,8 @@ func (c *Store) verify(ctx context.Context, p indexedPack, see func([]byte)) err
 	return nil
 }
 
-// putIndex writes an index blob. It retries once if the store was unreachable. That is
-// safe, because no other process uses the key and the content is the same.
+// putIndex retries once if the store was unreachable: only this process uses the key, and
+// the content is the same.
 func (c *Store) putIndex(ctx context.Context, blob packID, data []byte) error {
 	err := c.Blobs.Put(ctx, indexPrefix+blob.String(), data)
 	if errors.Is(err, store.ErrUnreachable) && ctx.Err() == nil {
@@ -279,7 +270,6 @@ func (c *Store) putIndex(ctx context.Context, blob packID, data []byte) error {
 	return err
 }
 
-// rotten wraps the error of a damaged pack in ErrRotten.
 func rotten(err error) error {
 	if errors.Is(err, store.ErrTorn) || isEOF(err) {
 		return fmt.Errorf("%w: %w", ErrRotten, err)

@@ -14,27 +14,27 @@ import (
 
 // PruneOptions configure a prune.
 type PruneOptions struct {
-	// Condemn is the minimum age of a pack that is condemned. It must be longer than a
+	// Condemn is the minimum age at which a pack is condemned. It must be longer than a
 	// capture takes. 0 means 24 hours.
 	Condemn time.Duration
-	// Grace is the time for which a condemned pack is kept. It must be longer than the
-	// writing of a manifest can take. 0 means 24 hours.
+	// Grace is how long a condemned pack is kept. It must be longer than the writing of a
+	// manifest can take. 0 means 24 hours.
 	Grace time.Duration
-	// RepackBelow is a share of a pack's bytes. If a smaller share is needed, the needed
-	// chunks are copied into another pack. 0 means 0.5. A negative value means never.
+	// RepackBelow is the share of a pack's bytes below which needed chunks are copied into
+	// another pack. 0 means 0.5, and a negative value never.
 	RepackBelow float64
 	// RepackMax bounds the bytes copied in one run. 0 means 2 GiB.
 	RepackMax int64
-	// Now is the time by the store's clock. If it is zero, Prune asks the store.
+	// Now is the time by the store's clock, which Prune reads if Now is zero.
 	Now time.Time
-	// With DryRun, Prune changes nothing.
+	// DryRun changes nothing.
 	DryRun bool
 	// Progress is called often, from one goroutine. It may be nil.
 	Progress Steps
 }
 
-// Steps reports progress of work on a store. step names the current step in a few words.
-// done and total count its parts; total is 0 if unknown.
+// Steps reports progress. step is a few words, done and total count its parts; total is 0
+// if unknown.
 type Steps func(step string, done, total int64)
 
 func (s Steps) tell(step string, done, total int) {
@@ -48,19 +48,19 @@ const (
 	repackMax = 2 << 30
 )
 
-// PruneReport lists the changes that Prune made, or with DryRun would make.
+// PruneReport lists what Prune changed or, with DryRun, would change.
 type PruneReport struct {
-	Packs     int   `json:"packs"`     // deleted
-	Freed     int64 `json:"freed"`     // bytes of deleted packs
-	Condemned int   `json:"condemned"` // packs that a later run will delete
-	Repacked  int   `json:"repacked"`  // packs whose needed chunks were copied; they are condemned
-	Adopted   int   `json:"adopted"`   // packs indexed anew, because their index was lost
+	Packs     int   `json:"packs"` // deleted
+	Freed     int64 `json:"freed"`
+	Condemned int   `json:"condemned"` // a later run will delete them
+	Repacked  int   `json:"repacked"`  // condemned after their needed chunks were copied
+	Adopted   int   `json:"adopted"`   // indexed anew, because their index was lost
 	Merged    int   `json:"merged"`    // index blobs merged into fewer
-	// The chunks that manifests need, and their bytes.
+	// Needed by manifests.
 	Chunks  int64 `json:"chunks"`
 	Bytes   int64 `json:"bytes"`
 	Stored  int64 `json:"stored"`  // bytes of all packs
-	Missing int64 `json:"missing"` // needed chunks that no pack holds
+	Missing int64 `json:"missing"` // needed, but in no pack
 	Rotten  int   `json:"rotten"`  // packs that could not be copied
 }
 
@@ -69,16 +69,16 @@ type PruneReport struct {
 //
 //   - A pack that no manifest needs and that is older than Condemn is condemned: Prune
 //     writes a marker for it. From then on no batch begins to rely on the pack. A batch
-//     that already relies on it copies the chunks that it needs when it commits. A
-//     condemned pack stays condemned. If a manifest turns out to need one of its chunks,
-//     that chunk is copied too.
-//   - A pack is deleted if it was condemned more than Grace before live is called, and
-//     no manifest needs it. It is removed first from the index, then from the store. A
-//     later run removes the marker. If a manifest is written after live was called, its
-//     batch checked its packs when the marker was already there.
+//     that already does copies the chunks that it needs when it commits. A condemned pack
+//     stays condemned. If a manifest turns out to need one of its chunks, that chunk is
+//     copied too.
+//   - A pack is deleted if it was condemned more than Grace before live is called, and no
+//     manifest needs it. It is removed from the index, then from the store; a later run
+//     removes the marker. If a manifest is written after live was called, its batch checked
+//     its packs when the marker already existed.
 //
-// live calls yield with every digest that an existing manifest needs. If live fails, Prune
-// changes nothing.
+// live calls yield with every digest that a manifest needs. If live fails, Prune changes
+// nothing.
 func (c *Store) Prune(ctx context.Context, live func(ctx context.Context, yield func(Digest) error) error, opts PruneOptions) (_ PruneReport, err error) {
 	defer func() {
 		if err != nil {
@@ -106,20 +106,20 @@ type pruner struct {
 	now    time.Time
 	report PruneReport
 
-	packs   map[packID]store.Info // in the store
+	packs   map[packID]store.Info
 	markers map[packID]time.Time
-	known   uint32 // packs from this number on were added during this run
+	known   uint32 // later packs were added during this run
 	live    map[uint32]bitset
 	needed  map[uint32]int64 // bytes
 	missing map[Digest]bool
 	adopted map[packID]bool
 	copied  map[uint32]bool
-	doomed  []packID        // packs that this run deletes
-	drop    map[packID]bool // packs to remove from the index: doomed, or not in the store
+	doomed  []packID        // to delete in this run
+	drop    map[packID]bool // to remove from the index: doomed, or not in the store
 }
 
-// look lists the store's content. It lists markers first, so that live, which runs later,
-// sees every manifest that was written before a listed marker.
+// look lists markers first, so that live, which runs later, sees every manifest that was
+// written before a listed marker.
 func (p *pruner) look(ctx context.Context) error {
 	p.opts.Progress.tell("listing packs", 0, 0)
 	if err := p.clock(ctx); err != nil {
@@ -141,8 +141,7 @@ func (p *pruner) look(ctx context.Context) error {
 	p.c.mu.Lock()
 	p.known = uint32(len(p.c.index.packs))
 	p.c.mu.Unlock()
-	// Packs are listed after the index was read, because a pack is stored before its index
-	// blob.
+	// After the index, because a pack is stored before its index blob.
 	packs, err := p.c.Blobs.List(ctx, PackPrefix)
 	for _, info := range packs {
 		if id, ok := idOf(info.Key, PackPrefix); ok {
@@ -153,8 +152,7 @@ func (p *pruner) look(ctx context.Context) error {
 	return err
 }
 
-// clock gets the time from the store, because prune compares it with the times of blobs in
-// the store.
+// clock asks the store, because its time is compared with that of blobs.
 func (p *pruner) clock(ctx context.Context) error {
 	if p.now = p.opts.Now; !p.now.IsZero() {
 		return nil
@@ -172,8 +170,7 @@ func (p *pruner) clock(ctx context.Context) error {
 
 func (p *pruner) old(at time.Time, d time.Duration) bool { return p.now.Sub(at) > d }
 
-// mark records the needed chunks, each in one place. If two packs hold a chunk, every
-// pruner chooses the same pack.
+// mark records one place of each needed chunk, which every pruner chooses alike.
 func (p *pruner) mark(ctx context.Context, live func(context.Context, func(Digest) error) error) error {
 	p.live, p.needed, p.missing = map[uint32]bitset{}, map[uint32]int64{}, map[Digest]bool{}
 	seen := 0
@@ -227,7 +224,6 @@ func (p *pruner) markOne(d Digest) {
 	}
 }
 
-// present reports whether an indexed pack is in the store.
 func (p *pruner) present(n uint32) bool {
 	_, there := p.packs[p.c.index.packs[n].id]
 	return there || n >= p.known
@@ -249,7 +245,7 @@ func (p *pruner) better(a, b uint32) bool {
 	return bytes.Compare(x.id[:], y.id[:]) < 0
 }
 
-// each calls fn for every pack that the index named when this run began.
+// each calls fn for every pack that the index named at the beginning.
 func (p *pruner) each(fn func(n uint32, info packInfo)) {
 	for n := range p.known {
 		p.c.mu.Lock()
@@ -261,9 +257,8 @@ func (p *pruner) each(fn func(n uint32, info packInfo)) {
 	}
 }
 
-// orphans returns the packs that no index names. Captures that were killed left them.
-// While a chunk is missing, orphans returns none, because a person might recover the
-// chunk from such a pack.
+// orphans returns the packs of killed captures, which no index names. While a chunk is
+// missing, it returns none, because a person might recover the chunk from one.
 func (p *pruner) orphans() []packID {
 	if len(p.missing) > 0 {
 		return nil
@@ -283,7 +278,7 @@ func (p *pruner) unindexed() (ids []packID) {
 	return ids
 }
 
-// adopt indexes packs that hold needed chunks and that no index names.
+// adopt indexes packs with needed chunks that no index names.
 func (p *pruner) adopt(ctx context.Context) error {
 	defer func() { p.report.Missing = int64(len(p.missing)) }()
 	p.adopted = map[packID]bool{}
@@ -307,7 +302,7 @@ func (p *pruner) adopt(ctx context.Context) error {
 		}
 		switch {
 		case spoiled(err):
-			p.report.Rotten++ // the pack stays, because it is needed
+			p.report.Rotten++ // the pack is needed and stays
 			continue
 		case err != nil:
 			return err
@@ -325,7 +320,6 @@ func (p *pruner) adopt(ctx context.Context) error {
 	return nil
 }
 
-// addIndex writes an index blob and adds it to the index in memory.
 func (c *Store) addIndex(ctx context.Context, packs ...indexedPack) error {
 	blob := newPackID()
 	if err := c.putIndex(ctx, blob, appendIndex(nil, packs...)); err != nil {
@@ -337,7 +331,6 @@ func (c *Store) addIndex(ctx context.Context, packs ...indexedPack) error {
 	return nil
 }
 
-// condemn writes markers for packs that a later run will delete.
 func (p *pruner) condemn(ctx context.Context) error {
 	var ids []packID
 	p.each(func(n uint32, info packInfo) {
@@ -410,7 +403,7 @@ func (p *pruner) delete(ctx context.Context) error {
 	return nil
 }
 
-// forget removes markers of packs that were deleted long ago. Until then, the marker shows
+// forget removes markers of packs that were deleted long ago. Until then, a marker shows
 // that an index blob which names the pack was written much too late.
 func (p *pruner) forget(ctx context.Context) error {
 	for id, at := range p.markers {
@@ -425,7 +418,7 @@ func (p *pruner) forget(ctx context.Context) error {
 	return nil
 }
 
-// spoiled reports whether err means that a pack is bad, and not only that an access failed.
+// spoiled reports whether a pack is bad. A failed access is not enough.
 func spoiled(err error) bool {
 	return errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)
 }

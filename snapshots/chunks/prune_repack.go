@@ -9,12 +9,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// manySmall is the least number of small packs, or of small index blobs, that are merged.
+// manySmall is the least number of small packs or index blobs to merge.
 const manySmall = 16
 
-// copyOut copies needed chunks out of packs that will be deleted. These are condemned
-// packs, packs with few needed chunks and, if there are many, small packs. The copies are
-// verified and indexed before a pack is condemned.
+// copyOut copies needed chunks out of condemned packs, packs with few needed chunks and, if
+// there are many, small packs. The copies are indexed before a pack is condemned.
 func (p *pruner) copyOut(ctx context.Context) error {
 	p.copied = map[uint32]bool{}
 	if p.opts.RepackBelow < 0 {
@@ -61,7 +60,7 @@ func (p *pruner) copyOut(ctx context.Context) error {
 	return err
 }
 
-// copyPack copies the needed chunks of a pack. If a pack cannot be read, it stays.
+// copyPack leaves a pack that cannot be read.
 func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	p.opts.Progress.tell("copying packs", len(p.copied), 0)
 	if p.opts.DryRun {
@@ -87,8 +86,7 @@ func (p *pruner) copyPack(ctx context.Context, batch *Batch, n uint32) error {
 	return nil
 }
 
-// copyChunks copies every needed chunk that is good. It returns an error if a needed chunk
-// is bad.
+// copyChunks copies every good chunk, and returns an error if a needed one is bad.
 func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten error) {
 	to := batch.files
 	if pack.table.lists {
@@ -120,12 +118,12 @@ func (p *pruner) copyChunks(batch *Batch, n uint32, pack *openPack) (rotten erro
 	return rotten
 }
 
-// mergeBytes is the size at which a merged index blob ends, in bytes of tables.
+// mergeBytes is the size of tables at which a merged index blob ends.
 const mergeBytes = 4 << 20
 
 // merge rewrites index blobs without the dropped packs, and merges small ones. A blob is
-// deleted only after this run has written another blob with its content. So if several
-// pruners merge at the same time, the content is still in the blob that was written last.
+// deleted only after this run has written its content to another one, so several runs at a
+// time lose nothing.
 func (p *pruner) merge(ctx context.Context) error {
 	var from, small, torn []packID
 	p.c.mu.Lock()
@@ -157,7 +155,7 @@ func (p *pruner) merge(ctx context.Context) error {
 	if err := m.flush(ctx); err != nil || len(p.missing) > 0 {
 		return err
 	}
-	m.blobs = torn // torn blobs can be deleted, because they cannot be read
+	m.blobs = torn // they cannot be read
 	return m.flush(ctx)
 }
 

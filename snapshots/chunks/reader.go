@@ -16,23 +16,23 @@ import (
 
 func isEOF(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) }
 
-// A Reader reads chunks and compares each with its digest. It reads whole blocks and keeps
-// the last few. So if chunks are requested in about the order in which they were put, each
-// block is read once. It is not safe for concurrent use. Close ends it.
+// A Reader reads whole blocks and keeps the last few, so each block is read once if chunks
+// are requested in about the order of their Put. It is not safe for concurrent use. Close
+// ends it.
 type Reader struct {
 	c     *Store
 	ctx   context.Context
-	fresh bool        // whether this reader has brought the index up to date
+	fresh bool        // it has updated the index
 	packs []*openPack // most recently used last
 
 	blocks []openBlock // most recently used last
 	size   int         // of all buffers in blocks
-	stored []byte      // buffer for a stored block
-	spare  []byte      // buffer for the next block
+	stored []byte
+	spare  []byte
 }
 
-// A reader keeps at most readerPacks open packs, with 4 bytes for each of their chunks,
-// and readerBlocks bytes of blocks, but always at least one block.
+// A reader keeps at most readerPacks open packs, with 4 bytes for each of their chunks, and
+// readerBlocks bytes of blocks, but at least one.
 const (
 	readerPacks  = 16
 	readerBlocks = 4 << 20
@@ -47,7 +47,7 @@ type openBlock struct {
 // NewReader returns a reader that can be used until ctx ends.
 func (c *Store) NewReader(ctx context.Context) *Reader { return &Reader{c: c, ctx: ctx} }
 
-// Close closes all packs that the reader has open.
+// Close closes the reader's packs.
 func (r *Reader) Close() {
 	for _, p := range r.packs {
 		p.Close()
@@ -55,8 +55,7 @@ func (r *Reader) Close() {
 	*r = Reader{c: r.c, ctx: r.ctx}
 }
 
-// Get reads a chunk. The error wraps ErrMissing or ErrRotten, and names the pack if the
-// index has one, or it is an error of the store.
+// Get reads a chunk. The error wraps ErrMissing or ErrRotten, or is one of the store.
 func (r *Reader) Get(d Digest) ([]byte, error) {
 	data, err := r.View(d)
 	return bytes.Clone(data), err
@@ -112,7 +111,7 @@ func (r *Reader) read(d Digest, s slot) ([]byte, error) {
 	was := r.isOpen(s.pack)
 	raw, err := r.readOnce(d, s)
 	if err != nil && was && (errors.Is(err, ErrMissing) || errors.Is(err, ErrRotten)) {
-		// The pack may have been encrypted anew with another key since it was opened.
+		// The pack may have been encrypted anew since it was opened.
 		r.forget(s.pack)
 		raw, err = r.readOnce(d, s)
 	}
@@ -162,7 +161,7 @@ func (r *Reader) pack(n uint32) (*openPack, error) {
 		return nil, err
 	}
 	p.number = n
-	p.table.chunks = nil // not needed, because content is compared with the requested digest
+	p.table.chunks = nil // content is compared with the requested digest
 	if len(r.packs) >= readerPacks {
 		r.packs[0].Close()
 		r.packs = slices.Delete(r.packs, 0, 1)
@@ -209,7 +208,6 @@ func (r *Reader) block(p *openPack, n int) ([]byte, error) {
 	return raw, nil
 }
 
-// digestsOf reads the digests of a pack's chunks from the pack.
 func (c *Store) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	p, err := c.openPack(ctx, c.packID(n))
 	if err != nil {
@@ -223,7 +221,7 @@ func (c *Store) digestsOf(ctx context.Context, n uint32) ([]Digest, error) {
 	return digests, nil
 }
 
-// lookFor looks whether packs are in the store, and marks missing packs as lost.
+// lookFor marks packs that the store lacks as lost.
 func (c *Store) lookFor(ctx context.Context, packs []uint32) error {
 	there := map[packID]bool{}
 	if len(packs) > 100 {

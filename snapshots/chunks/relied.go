@@ -1,7 +1,6 @@
 package chunks
 
-// ReliedBytes returns about the stored size of all chunks that a batch relies on, including
-// chunks that the store had before.
+// ReliedBytes estimates the stored size of all chunks that a batch relies on.
 func (b *Batch) ReliedBytes() int64 {
 	b.c.mu.Lock()
 	defer b.c.mu.Unlock()

@@ -10,20 +10,19 @@ import (
 	"sync"
 )
 
-// Limits for the chunks of large files: at least 256 KiB, 1 MiB on average, at most 4 MiB.
-// A file of up to 1 MiB is one chunk.
+// Limits for chunks, of 1 MiB on average. A file of up to WholeFile bytes is one chunk.
 const (
 	WholeFile = 1 << 20
 	minChunk  = 256 << 10
 	midChunk  = 1 << 20
-	// FastCDC's normalized chunking: cuts are 4 times rarer than on average before
-	// midChunk, and 4 times more frequent after it.
+	// FastCDC's normalized chunking: cuts are 4 times rarer before midChunk, and 4 times
+	// more frequent after it.
 	maskBefore = (uint64(1)<<22 - 1) << (64 - 22)
 	maskAfter  = (uint64(1)<<18 - 1) << (64 - 18)
 )
 
-// A run of at least MinHole zeros is a hole. Every hole contains a whole aligned stride of
-// zeros, so only aligned strides are examined.
+// A run of at least MinHole zeros is a hole. It contains an aligned stride of zeros, so
+// only these are examined.
 const (
 	MinHole = 64 << 10
 	stride  = MinHole / 2
@@ -31,8 +30,8 @@ const (
 
 var zeros [stride]byte
 
-// gear is FastCDC's table. It must never change. With other numbers, files would be cut in
-// other places, and content that stores already have would be stored again.
+// gear is FastCDC's table. It must never change, or files would be cut in other places and
+// stored again.
 var gear = func() (g [256]uint64) {
 	for i := range g {
 		sum := sha256.Sum256([]byte{'f', 'l', 'g', 'e', 'a', 'r', byte(i)})
@@ -43,8 +42,8 @@ var gear = func() (g [256]uint64) {
 
 // Split cuts a file into chunks at places that depend on its content (FastCDC), so that a
 // change moves few cuts. It calls fn either with a chunk, valid until fn returns, or with
-// the number of zeros of a hole. It ignores the size argument and reads r to its end.
-// Memory is bounded whatever the size.
+// the size of a hole. It reads r to its end and ignores the size argument. Memory is
+// bounded.
 func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error {
 	buf := splitBuffers.Get().(*[]byte)
 	defer splitBuffers.Put(buf)
@@ -61,7 +60,6 @@ func Split(r io.Reader, _ int64, fn func(chunk []byte, hole int64) error) error 
 	return s.run()
 }
 
-// Buffers are pooled, because snapshots have many files, of which most are small.
 var splitBuffers = sync.Pool{New: func() any {
 	buf := make([]byte, MaxChunk+2*MinHole)
 	return &buf
@@ -71,7 +69,7 @@ type splitter struct {
 	r    io.Reader
 	fn   func([]byte, int64) error
 	buf  []byte
-	rest []byte // part of buf that was read but not passed on
+	rest []byte // read but not passed on
 	eof  bool
 	hole int64 // zeros that were read but not passed on
 }
@@ -149,7 +147,7 @@ func cut(p []byte) int {
 	return len(p)
 }
 
-// holeIn returns the index at which the first hole of p begins, or len(p).
+// holeIn returns where the first hole of p begins, or len(p).
 func holeIn(p []byte) int {
 	for at := stride; at+stride <= len(p); at += stride {
 		if !bytes.Equal(p[at:at+stride], zeros[:]) {
