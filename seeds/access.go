@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An Access is the access token of a ChatGPT login, without the refresh token.
+// An Access is the access token of a ChatGPT login.
 type Access struct {
 	Token   Secret
 	Account string
@@ -17,8 +17,7 @@ type Access struct {
 	Expires time.Time // zero if the token does not say
 }
 
-// AccessOf reads a bundle's access token and its claims. Only a ChatGPT login has an
-// access token.
+// AccessOf reads a bundle's Access. Only a ChatGPT login has one.
 func AccessOf(b *Bundle) (Access, error) {
 	if b.Kind() != KindChatGPT {
 		return Access{}, fmt.Errorf("a seed of kind %s has no access token of a ChatGPT login", b.Kind())
@@ -60,8 +59,7 @@ func AccessOf(b *Bundle) (Access, error) {
 	return a, nil
 }
 
-// WithoutAuth returns a bundle of all files except auth.json, for a host without a
-// credential. Its kind stays the same.
+// WithoutAuth returns a bundle of the same kind without auth.json.
 func (b *Bundle) WithoutAuth() *Bundle {
 	c := &Bundle{kind: b.kind}
 	for _, f := range b.files {

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// authJSON is codex's auth.json, as 0.169 reads and writes it. Unknown keys are
-// ignored.
+// authJSON is auth.json as codex 0.169 reads and writes it.
 type authJSON struct {
 	Mode        string          `json:"auth_mode"`
 	APIKey      *string         `json:"OPENAI_API_KEY"`
@@ -29,8 +28,8 @@ type authTokens struct {
 
 var errLoggedOut = errors.New("auth.json is logged out: it holds neither a key nor tokens (log in with codex, then import again)")
 
-// kindOf determines the kind of a seed from its auth.json and config.toml; nil stands
-// for a missing file. No error contains any of their content.
+// kindOf returns the kind of a seed; nil stands for a missing file. Errors contain no
+// content.
 func kindOf(auth, config []byte) (Kind, error) {
 	provider, err := providerOf(config)
 	if err != nil {
@@ -40,13 +39,13 @@ func kindOf(auth, config []byte) (Kind, error) {
 		return checkAuth(auth)
 	}
 	if !provider {
-		return "", errors.New("neither auth.json nor a model provider in config.toml: codex would be nobody " +
+		return "", errors.New("neither auth.json nor a model provider in config.toml: codex could not log in " +
 			"(log in with codex, or set model_provider and its [model_providers.…])")
 	}
 	return KindProvider, nil
 }
 
-// checkAuth refuses an auth.json with which codex would start and then fail.
+// checkAuth refuses an auth.json with which codex starts and then fails.
 func checkAuth(data []byte) (Kind, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return "", errors.New("auth.json is empty: half written, or logged out (log in with codex, then import again)")
@@ -90,7 +89,7 @@ func checkAuth(data []byte) (Kind, error) {
 		return KindChatGPT, checkTokens(a)
 	}
 	if strings.ContainsFunc(mode, func(r rune) bool { return (r|0x20 < 'a' || r|0x20 > 'z') }) || len(mode) > 40 {
-		return "", errors.New("auth.json has an auth_mode that is not one")
+		return "", errors.New("auth.json has an invalid auth_mode (valid: apikey, chatgpt, personalAccessToken)")
 	}
 	return "", fmt.Errorf("auth.json has auth_mode %q, which cannot be a seed (apikey, chatgpt and personalAccessToken can)", mode)
 }
@@ -119,8 +118,7 @@ func checkTokens(a authJSON) error {
 	return nil
 }
 
-// checkIDToken refuses a token that codex cannot decode: codex decodes it at start
-// and takes the account from it.
+// checkIDToken refuses a token that codex cannot decode at start.
 func checkIDToken(token string) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -143,8 +141,7 @@ func token(name, value string) error {
 	return nil
 }
 
-// malformedAuth returns an error that says where the fault is. It omits the text that
-// errors of encoding/json quote.
+// malformedAuth says where the fault is, but does not quote the text.
 func malformedAuth(err error) error {
 	var syntax *json.SyntaxError
 	var kind *json.UnmarshalTypeError

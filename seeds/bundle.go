@@ -27,21 +27,19 @@ const (
 	KindProvider    Kind = "provider"
 )
 
-// The two files that may contain a credential.
 const (
 	authFile   = "auth.json"
 	configFile = "config.toml"
 )
 
-// A Manifest lists the files of a seed. It contains names and digests but no
-// content, so a workflow may keep it and people may see it.
+// A Manifest lists a seed's files without content, for workflows and people.
 type Manifest struct {
 	Name  string     `json:"name,omitempty"`
 	Kind  Kind       `json:"kind"`
 	Files []FileInfo `json:"files"`
 }
 
-// A FileInfo describes one file.
+// A FileInfo describes a file of a seed.
 type FileInfo struct {
 	Path   string `json:"path"`   // below CODEX_HOME, slashes
 	Mode   string `json:"mode"`   // octal, "0600" or "0700"
@@ -49,19 +47,17 @@ type FileInfo struct {
 	Size   int64  `json:"size"`
 }
 
-// Digest returns the SHA-256 (hex) of the manifest without its name: seeds with the
-// same content have the same digest.
+// Digest returns the SHA-256 (hex) of all but the name.
 func (m Manifest) Digest() string {
 	m.Name = ""
 	data, err := json.Marshal(m)
 	if err != nil {
-		panic(err) // it has only strings and numbers
+		panic(err)
 	}
 	return digest(data)
 }
 
-// A Bundle holds the validated files of a seed in memory. It is immutable and safe
-// for concurrent use.
+// A Bundle holds a seed's validated files. It is immutable and safe for concurrent use.
 type Bundle struct {
 	kind    Kind
 	files   []file // sorted by path
@@ -95,12 +91,10 @@ func (b *Bundle) Manifest() Manifest {
 	return m
 }
 
-// Ignored lists the files and folders that Pack left out, sorted. Folders end in a
-// slash.
+// Ignored lists what Pack left out, sorted. Folders end in a slash.
 func (b *Bundle) Ignored() []string { return slices.Clone(b.ignored) }
 
-// File returns the content of one file, nil if there is none. It may contain
-// secrets.
+// File returns a file's content, which may be secret; nil if there is none.
 func (b *Bundle) File(path string) []byte {
 	for _, f := range b.files {
 		if f.path == path {
@@ -110,17 +104,15 @@ func (b *Bundle) File(path string) []byte {
 	return nil
 }
 
-// String returns a description without any content, in case a bundle is printed by
-// mistake.
+// String contains no file content.
 func (b Bundle) String() string {
 	return fmt.Sprintf("seed of kind %s, %d files", b.kind, len(b.files))
 }
 
-// Format writes the same text as String for every verb.
+// Format writes String for every verb.
 func (b Bundle) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, b.String()) }
 
-// Bytes returns the bundle as a tar archive. The same content gives the same bytes. The
-// archive contains secrets.
+// Bytes returns a tar archive, which contains secrets. Equal bundles give equal bytes.
 func (b *Bundle) Bytes() []byte {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)
@@ -131,7 +123,7 @@ func (b *Bundle) Bytes() []byte {
 			_, err = w.Write(f.data)
 		}
 		if err != nil {
-			panic(err) // cannot happen: the archive is in memory, and the sizes are right
+			panic(err)
 		}
 	}
 	if err := w.Close(); err != nil {
@@ -140,9 +132,9 @@ func (b *Bundle) Bytes() []byte {
 	return buf.Bytes()
 }
 
-// Unpack reads and validates an archive that Bytes returned.
+// Unpack reads and validates what Bytes returned.
 func Unpack(data []byte) (*Bundle, error) {
-	// The tar reader accepts an archive that was cut between two files as complete.
+	// The tar reader takes an archive that was cut between two files for complete.
 	if !bytes.HasSuffix(data, make([]byte, 1024)) {
 		return nil, errors.New("unpack seed: the archive has no end")
 	}
@@ -168,14 +160,12 @@ func Unpack(data []byte) (*Bundle, error) {
 	return newBundle(files, nil)
 }
 
-// Limits of a seed. A larger folder has data in it that does not belong to a seed.
 const (
 	maxFile  = 4 << 20
 	maxFiles = 2000
 	maxBytes = 32 << 20
 )
 
-// newBundle validates files and determines their kind.
 func newBundle(files []file, ignored []string) (*Bundle, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	slices.Sort(ignored)
@@ -225,8 +215,6 @@ func checkPath(p string) error {
 	return nil
 }
 
-// The names in a CODEX_HOME that belong to a seed. Everything else there is codex's own
-// state.
 var (
 	seedFiles   = []string{authFile, configFile, "AGENTS.md", "AGENTS.override.md"}
 	seedFolders = []string{"rules", "skills", "prompts"}
@@ -237,7 +225,7 @@ func isSeedPath(p string) bool {
 	if !below {
 		return slices.Contains(seedFiles, p) || p == settingsFile
 	}
-	// codex unpacks its own skills there, on every host.
+	// codex unpacks its own skills there.
 	if top == "skills" && (rest == ".system" || strings.HasPrefix(rest, ".system/")) {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/hostexec/tree"
 )
 
-// Capture reads a CODEX_HOME on a host as Pack reads a local one: it takes the same
-// files and refuses the same faults. It changes nothing on the host.
+// Capture is Pack for a CODEX_HOME on a host, and changes nothing there. It refuses all
+// symbolic links.
 func Capture(ctx context.Context, h hostexec.Host, dir string) (*Bundle, error) {
 	b, err := capture(ctx, h, dir)
 	if err != nil {
@@ -54,7 +54,6 @@ for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
 	return newBundle(files, ignored)
 }
 
-// bounded is a buffer with a size limit, in case the folder is a whole home folder.
 type bounded struct {
 	bytes.Buffer
 	max int
@@ -67,7 +66,6 @@ func (b *bounded) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-// unpackHome reads the files of a seed from an archive of a CODEX_HOME.
 func unpackHome(r io.Reader) (files []file, ignored []string, err error) {
 	tr := tar.NewReader(r)
 	for {

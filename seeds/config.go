@@ -14,21 +14,18 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// Our settings go into config.toml between marks. TOML restricts the places: keys of
-// the document itself come before any [table], a table that the owner opened cannot be
-// opened again, and new tables come last. So there are up to three kinds of places,
-// each between the same two marks. Removing the marks and everything between them
-// restores the owner's bytes.
+// Our settings stand in config.toml between these marks: keys of the document before any
+// [table], keys of the owner's tables below their headers, new tables last, as TOML
+// requires. Without the marks and all between them, the bytes are the owner's.
 const (
 	markBegin = "# >>> fairlead: written anew at each start; edit elsewhere >>>"
-	// The owner's last line had no newline, so the newline before this mark is ours.
+	// The newline before this mark is ours: the owner's last line had none.
 	markBeginTorn = "# >>> fairlead: written anew at each start; edit elsewhere; the newline before is ours too >>>"
 	markEnd       = "# <<< fairlead <<<"
 )
 
-// A setting is one key of ours. If the owner sets the key, the owner's value stays,
-// unless must is set: then it is an error. With whole, an owner's table of the same
-// name is an error too, because the table would be half theirs and half ours.
+// A setting is one key of ours. If the owner sets it, the owner's value stays, or it is an
+// error if must is set. With whole, a table of that name is an error, too.
 type setting struct {
 	table []string
 	key   string
@@ -37,17 +34,15 @@ type setting struct {
 	whole bool
 }
 
-// errTwice means that the owner's config.toml sets something that is ours to set.
-var errTwice = errors.New("which is ours to set (take it out)")
+var errTwice = errors.New("which Fairlead sets itself (remove it from config.toml)")
 
 func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}) }
 
 func (s setting) String() string { return dottedKey(s.path()) }
 
-// mergeConfig adds settings to the owner's config.toml and returns those that were
-// skipped, because the owner sets them or leaves no place for them. The result is valid
-// TOML whose content is the owner's settings and ours. If that is not possible, it
-// returns an error.
+// mergeConfig adds settings to the owner's config.toml. It skips those that the owner sets
+// or leaves no place for, or fails if must is set. It also fails if the result is not valid
+// TOML with exactly the owner's settings and ours.
 func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, err error) {
 	if owner, err = StripConfig(owner); err != nil {
 		return nil, nil, err
@@ -63,18 +58,18 @@ func mergeConfig(owner []byte, settings []setting) (_ []byte, skipped []string, 
 	var added []setting
 	inside := map[int][]string{} // lines to insert, by offset; -1 is the top
 	var tail []string
-	var open []string // the last table opened in the tail
+	var open []string
 	for _, s := range settings {
 		_, set := lookup(before, s.path())
 		if s.whole {
 			if _, there := lookup(before, s.table); there {
-				return nil, nil, fmt.Errorf("config.toml has a [%s] of its own, %w", dottedKey(s.table), errTwice)
+				return nil, nil, fmt.Errorf("config.toml sets [%s], %w", dottedKey(s.table), errTwice)
 			}
 		}
 		at, dotted, own, ok := where.room(s.table)
 		if set || !ok {
 			if s.must {
-				return nil, nil, fmt.Errorf("config.toml has a %s of its own, %w", s, errTwice)
+				return nil, nil, fmt.Errorf("config.toml sets %s, %w", s, errTwice)
 			}
 			skipped = append(skipped, s.String())
 			continue
@@ -125,18 +120,17 @@ func assemble(owner []byte, inside map[int][]string, tail []string) []byte {
 	return out.Bytes()
 }
 
-// verifyMerge checks the result by parsing it again.
 func verifyMerge(owner []byte, before map[string]any, merged []byte, added []setting) error {
 	after, err := parseConfig(merged)
 	if err != nil {
-		return fmt.Errorf("our part does not fit into config.toml: %w (write its tables as [table] headers)", err)
+		return fmt.Errorf("add Fairlead's settings to config.toml: %w (write the tables of config.toml as [table] headers)", err)
 	}
 	if back, err := StripConfig(merged); err != nil || !bytes.Equal(back, owner) {
-		return errors.New("our part could not be taken out of config.toml again")
+		return errors.New("adding Fairlead's settings to config.toml would lose bytes of the original: this is a bug in Fairlead")
 	}
 	for _, s := range added {
 		if _, there := lookup(after, s.path()); !there {
-			return fmt.Errorf("%s did not get into config.toml", s)
+			return fmt.Errorf("setting %s is missing from config.toml after Fairlead added it: this is a bug in Fairlead", s)
 		}
 		drop(after, s.path())
 	}
@@ -144,13 +138,12 @@ func verifyMerge(owner []byte, before map[string]any, merged []byte, added []set
 		before = map[string]any{}
 	}
 	if !sameTables(before, after) {
-		return errors.New("our part would change what config.toml says")
+		return errors.New("adding Fairlead's settings would change other settings of config.toml: this is a bug in Fairlead")
 	}
 	return nil
 }
 
-// sameTables compares two documents. A missing table equals an empty one, because
-// removing our keys leaves empty tables.
+// sameTables takes a missing table for an empty one: removing our keys leaves empty tables.
 func sameTables(a, b map[string]any) bool {
 	for _, k := range slices.Concat(slices.Collect(maps.Keys(a)), slices.Collect(maps.Keys(b))) {
 		ta, isA := a[k].(map[string]any)
@@ -189,9 +182,8 @@ func drop(c map[string]any, path []string) {
 	delete(c, path[len(path)-1])
 }
 
-// StripConfig removes our part from a config.toml and returns the owner's bytes. A
-// document without our part is returned unchanged. Marks that do not match are an
-// error, and so is invalid TOML.
+// StripConfig returns a config.toml without our part. Marks that do not match are an error.
+// So is invalid TOML, if it mentions fairlead.
 func StripConfig(doc []byte) ([]byte, error) {
 	if !bytes.Contains(doc, []byte("fairlead")) {
 		return doc, nil
@@ -202,8 +194,7 @@ func StripConfig(doc []byte) ([]byte, error) {
 	p.Reset(doc)
 	kept, inside := 0, false
 	for p.NextExpression() {
-		// Only a comment on a line of its own can be a mark. The parser finds the
-		// comments, so the text of a mark in a multi-line string is safe.
+		// Only a comment can be a mark, not a line of a multi-line string.
 		e := p.Expression()
 		if e.Kind != unstable.Comment {
 			continue
@@ -220,7 +211,7 @@ func StripConfig(doc []byte) ([]byte, error) {
 		case text == markEnd && inside:
 			kept, inside = lineEnd(doc, at), false
 		case text == markBegin, text == markBeginTorn, text == markEnd:
-			return nil, errors.New("config.toml: the marks of the part that is ours do not match (take that part out by hand)")
+			return nil, errors.New("config.toml: the lines `# >>> fairlead…` and `# <<< fairlead <<<` do not come in pairs: delete them and the lines between them")
 		}
 	}
 	if p.Error() != nil {
@@ -231,12 +222,11 @@ func StripConfig(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	if inside {
-		return nil, errors.New("config.toml: the part that is ours has no end (take it out by hand)")
+		return nil, errors.New("config.toml: a line `# >>> fairlead…` has no `# <<< fairlead <<<` after it: delete it and the lines below it that Fairlead wrote")
 	}
 	return append(out, doc[kept:]...), nil
 }
 
-// dottedKey writes a path as a TOML key.
 func dottedKey(path []string) string {
 	parts := make([]string, len(path))
 	for i, part := range path {
@@ -253,7 +243,7 @@ func bareKey(r rune) bool {
 	return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || r == '_' || r == '-'
 }
 
-// tomlString writes valid UTF-8 as a TOML basic string.
+// tomlString requires valid UTF-8.
 func tomlString(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')

@@ -14,13 +14,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Confinement has the restrictions and permissions that a session asks for beyond its
-// sandbox mode. It becomes part of the only profile that Plant writes for the session.
+// A Confinement is what a session asks for beyond its sandbox mode.
 type Confinement struct {
-	// Profile is a permission profile in the seed's config.toml (ByProfile).
+	// Profile is a permission profile of the seed's config.toml (sandbox ByProfile).
 	Profile string `json:"profile,omitempty"`
-	// Read are paths on the host that commands may read and never write; Write are
-	// folders that they may write. Both are absolute.
+	// Commands may only read the paths in Read, and may write the folders in Write. All are
+	// absolute paths on the host.
 	Read  []string `json:"read,omitempty"`
 	Write []string `json:"write,omitempty"`
 	// Network is off, on or hosts.
@@ -28,12 +27,12 @@ type Confinement struct {
 	Hosts   []string `json:"hosts,omitempty"`
 }
 
-// None reports whether a session asks for nothing beyond its sandbox mode.
+// None reports whether nothing is asked.
 func (c Confinement) None() bool {
 	return c.Profile == "" && len(c.Read)+len(c.Write)+len(c.Hosts) == 0 && c.Network == ""
 }
 
-// Limits of a Confinement. They are needed because it is in the session's workflow.
+// A Confinement is stored in the session's workflow, so its size is limited.
 const (
 	maxConfinePaths = 64
 	maxConfineHosts = 64
@@ -46,8 +45,8 @@ var (
 	hostPattern = regexp.MustCompile(`^(\*\*?\.)?[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*$`)
 )
 
-// Check refuses a Confinement that contradicts itself or could never hold, without
-// asking a host. Its errors name the flags of the command line.
+// Check refuses a Confinement that contradicts itself or can hold on no host. Its errors
+// name flags of the command line.
 func (c Confinement) Check(sandbox string) error {
 	if err := c.checkMode(sandbox); err != nil {
 		return err
@@ -105,7 +104,7 @@ func (c Confinement) checkNetwork() error {
 		return nil
 	case protocol.NetworkHosts:
 	default:
-		return fmt.Errorf("--network %.100q is none of on, off or a list of hosts", c.Network)
+		return fmt.Errorf("--network %.100q: use on, off or a list of hosts", c.Network)
 	}
 	switch {
 	case c.Profile != "":
@@ -124,7 +123,7 @@ func (c Confinement) checkNetwork() error {
 	return nil
 }
 
-// checkHost accepts names, *.names and addresses without ports, as codex's proxy does.
+// checkHost accepts what codex's proxy does: names, *.names and addresses, no ports.
 func checkHost(h string) error {
 	switch {
 	case sixPattern.MatchString(h):
@@ -157,7 +156,6 @@ func orDefault(s, or string) string {
 	return s
 }
 
-// profileBase returns the profile that the session's profile extends.
 func (c Confinement) profileBase(sandbox string) string {
 	if sandbox == protocol.ByProfile {
 		return c.Profile
@@ -172,8 +170,7 @@ func builtIn(sandbox string) string {
 	return ":workspace"
 }
 
-// settings returns the entries of the session's profile, except those that protect
-// its CODEX_HOME.
+// settings leaves out the entries that protect CODEX_HOME.
 func (c Confinement) settings(profile string) []setting {
 	var out []setting
 	add := func(table []string, key, value string) {
@@ -195,8 +192,8 @@ func (c Confinement) settings(profile string) []setting {
 	return out
 }
 
-// proxySetting returns the setting that turns codex's proxy on or off; nil if it
-// does not matter or the seed sets it already.
+// proxySetting turns codex's proxy on or off; nil if it does not matter or the seed sets
+// it.
 func (c Confinement) proxySetting(b *Bundle) []setting {
 	needs := c.NeedsProxy(b)
 	if _, said := proxySaid(b); said || !needs && c.Network != protocol.NetworkOn {
@@ -205,8 +202,7 @@ func (c Confinement) proxySetting(b *Bundle) []setting {
 	return []setting{{table: []string{"features"}, key: "network_proxy", value: tomlBool(needs), must: true}}
 }
 
-// proxySaid returns whether the seed itself sets the feature of codex's proxy (said),
-// and its value (on).
+// proxySaid returns whether the seed sets codex's proxy, and to what.
 func proxySaid(b *Bundle) (on, said bool) {
 	if b == nil {
 		return false, false
@@ -225,8 +221,7 @@ func proxySaid(b *Bundle) (on, said bool) {
 	return on, said
 }
 
-// NeedsProxy reports whether codex needs its proxy, because some hosts are allowed and
-// others are not. The hosts come from the command line or from the seed's own profile.
+// NeedsProxy reports whether codex needs its proxy: some hosts are allowed and others not.
 func (c Confinement) NeedsProxy(b *Bundle) bool {
 	if c.Network != "" || c.Profile == "" || b == nil {
 		return c.Network == protocol.NetworkHosts
@@ -250,7 +245,6 @@ func (c Confinement) NeedsProxy(b *Bundle) bool {
 	return false
 }
 
-// profilesOf returns the permission profiles that a seed's config.toml defines.
 func profilesOf(b *Bundle) (map[string]any, error) {
 	f := b.File(configFile)
 	if f == nil {
@@ -264,13 +258,13 @@ func profilesOf(b *Bundle) (map[string]any, error) {
 	return profiles, nil
 }
 
-// CheckSeed refuses a profile that the seed does not define, and a seed that sets
-// codex's proxy the wrong way. With the proxy, commands with network "on" reach
-// nothing. Without the proxy, codex ignores a list of hosts (both measured).
+// CheckSeed refuses a profile that the seed lacks, and a seed that sets codex's proxy the
+// wrong way: with the proxy, commands with network "on" reach nothing; without it, codex
+// ignores a list of hosts (both measured).
 func (c Confinement) CheckSeed(b *Bundle) error {
 	needs := c.NeedsProxy(b)
 	if on, said := proxySaid(b); said && (needs && !on || c.Network == protocol.NetworkOn && on) {
-		return fmt.Errorf("the seed says features.network_proxy = %v, with which the network cannot be as asked (take it out)", on)
+		return fmt.Errorf("the seed sets features.network_proxy = %v, with which codex cannot give the requested network access (remove it from the seed)", on)
 	}
 	if c.Profile == "" {
 		return nil
@@ -292,8 +286,7 @@ func (c Confinement) CheckSeed(b *Bundle) error {
 	return fmt.Errorf("the seed's config.toml defines no permission profile %s (it has: %s)", c.Profile, has)
 }
 
-// DecoyFor returns a Decoy with the seed's permission profiles, so that a trial can run
-// under the profile of the session. The profiles contain no secrets.
+// DecoyFor returns a Decoy with the seed's permission profiles, for a trial.
 func DecoyFor(c Confinement, b *Bundle) (decoy *Bundle, mark string, err error) {
 	decoy, mark = Decoy()
 	if c.Profile == "" || b == nil {

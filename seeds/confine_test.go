@@ -39,7 +39,7 @@ func TestConfinementThatCannotHoldIsRefusedBeforeAnyHost(t *testing.T) {
 		"every host":                   {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"*"}}, "every host"},
 		"a host twice":                 {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{"a", "a"}}, "twice"},
 		"an empty host":                {protocol.WorkspaceWrite, Confinement{Network: protocol.NetworkHosts, Hosts: []string{""}}, "no name of a host"},
-		"another word":                 {protocol.WorkspaceWrite, Confinement{Network: "some"}, "none of on, off"},
+		"another word":                 {protocol.WorkspaceWrite, Confinement{Network: "some"}, "use on, off or"},
 		"a profile and a mode":         {protocol.WorkspaceWrite, Confinement{Profile: "dev"}, "give one of them"},
 		"no profile":                   {protocol.ByProfile, Confinement{}, "needs the name"},
 		"one of codex's own":           {protocol.ByProfile, Confinement{Profile: ":workspace"}, "no name of a permission profile"},

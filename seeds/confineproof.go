@@ -9,17 +9,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A ConfineTrial is a test that a command runs in a session's sandbox. It finds out
-// whether codex on the host confines commands as asked.
+// A ConfineTrial tests in a session's sandbox whether codex confines commands as asked.
 type ConfineTrial struct {
-	ID string // names the files that it tries to create
-	// Outside are folders in which commands must not be able to write.
+	ID string // part of the names of files that it creates
+	// Outside are folders that commands must not write.
 	Outside []string
 	Confine Confinement
 }
 
-// confineScript runs the tests and prints each violation and the state of the
-// network. The paths come in groups and are identified by their index.
 const confineScript = `id=$1
 shift
 group= n=0
@@ -55,7 +52,7 @@ if [ -n "$proxy" ]; then
 fi
 echo end`
 
-// Command returns the command to run in the sandbox; ReadConfined reads its output.
+// Command returns the command. ReadConfined reads its output.
 func (t ConfineTrial) Command() []string {
 	argv := append([]string{"/bin/sh", "-c", confineScript, "sh", t.ID, "--outside"}, t.Outside...)
 	argv = append(append(argv, "--read"), t.Confine.Read...)
@@ -64,21 +61,18 @@ func (t ConfineTrial) Command() []string {
 
 // Confined is the result of a trial.
 type Confined struct {
-	// Wrong lists what a command can do and must not do, or cannot do and should be
-	// able to do. Each text is the predicate of a sentence.
+	// Wrong lists what a command can do and must not, or the reverse, as predicates of a
+	// sentence.
 	Wrong []string
-	// Net is the name of the commands' network namespace; empty if it cannot be
-	// determined. If it is that of the host, commands have the host's network.
+	// Net is the commands' network namespace; empty if unknown.
 	Net string
-	// Proxied says that commands reach hosts only through codex's proxy. Denied is the
-	// proxy's HTTP status for a host that is not allowed. It is empty if the host has
-	// no program that can make a request.
+	// Proxied says that HTTP_PROXY is set. Denied is the proxy's HTTP status for a host
+	// that is not allowed; empty if it could not be asked.
 	Proxied bool
 	Denied  string
 }
 
-// ReadConfined reads the output of a trial. An error means that the trial did not
-// finish, so that nothing is known.
+// ReadConfined reads the output of a trial. An error means that it did not finish.
 func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 	var c Confined
 	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
@@ -99,7 +93,7 @@ func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 		if w, is := words[word]; is {
 			n, err := strconv.Atoi(rest)
 			if err != nil || n < 0 || n >= len(w.paths) {
-				return c, fmt.Errorf("the trial printed what it never would (%d lines)", len(lines))
+				return c, fmt.Errorf("the output of the sandbox trial has an unexpected line (%d lines in all)", len(lines))
 			}
 			c.Wrong = append(c.Wrong, fmt.Sprintf(w.says, w.paths[n]))
 			continue
@@ -112,15 +106,14 @@ func (t ConfineTrial) ReadConfined(printed string) (Confined, error) {
 		case "denied":
 			c.Denied = rest
 		default:
-			return c, fmt.Errorf("the trial printed what it never would (%d lines)", len(lines))
+			return c, fmt.Errorf("the output of the sandbox trial has an unexpected line (%d lines in all)", len(lines))
 		}
 	}
 	return c, nil
 }
 
-// Network returns the fault of the commands' network; empty means that it is as asked.
-// host is the name of the host's network namespace. If nothing was asked, only a fault
-// that was observed counts.
+// Network returns what is wrong with the commands' network, "" if nothing. host is the
+// host's network namespace. If nothing was asked, only an observed fault counts.
 func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool) string {
 	known := host != "" && c.Net != ""
 	switch want := asked.Network; {
@@ -138,7 +131,7 @@ func (c Confined) Network(asked Confinement, sandbox, host string, proxied bool)
 		return ""
 	case !c.Proxied:
 		return "reaches no host at all: codex's proxy is not there"
-	case c.Denied == "000": // curl's code for no answer
+	case c.Denied == "000": // curl got no answer
 		return "gets no answer of codex's proxy"
 	case c.Denied != "" && c.Denied != "403":
 		return "gets an answer (" + c.Denied + ") for a host that it must not reach"

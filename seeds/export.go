@@ -9,11 +9,9 @@ import (
 	"filippo.io/age"
 )
 
-// maxExport is how many bytes OpenExport reads into memory at most.
 const maxExport = 64 << 20
 
-// Export encrypts a bundle for a person's own key: an age file of a tar, which
-// age and tar open and OpenExport reads.
+// Export encrypts a bundle for a person's key, as an age file of a tar.
 func Export(b *Bundle, to age.Recipient) ([]byte, error) {
 	var out bytes.Buffer
 	w, err := age.Encrypt(&out, to)
@@ -29,7 +27,7 @@ func Export(b *Bundle, to age.Recipient) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// OpenExport reads and validates a file that Export wrote.
+// OpenExport reads and validates what Export wrote.
 func OpenExport(r io.Reader, identities ...age.Identity) (*Bundle, error) {
 	a, err := age.Decrypt(r, identities...)
 	if err != nil {

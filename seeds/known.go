@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// KnownSecrets returns the secrets that a bundle contains. From auth.json it takes
-// every text except those known to be public. From config.toml it takes values whose
-// key is named like a secret, also in headers and URLs. From the settings it takes
-// tokens, headers that may carry a token, and secrets in URLs. Secrets shorter than
-// MinSecret are left out, because they would match everywhere.
+// KnownSecrets returns the secrets of a bundle that have at least MinSecret bytes: every
+// text of auth.json that is not known to be public, values of config.toml whose key is
+// named like a secret (also in headers and URLs), and tokens and likely tokens of the
+// settings.
 func KnownSecrets(b *Bundle) []Secret {
 	if b == nil {
 		return nil
@@ -22,8 +21,7 @@ func KnownSecrets(b *Bundle) []Secret {
 			walkTexts("", c, func(key, text string) {
 				if secretName(key) {
 					found[text] = true
-					// Commands may print the token of "Bearer …" without the first
-					// word.
+					// Commands may print the token of "Bearer …" alone.
 					if _, token, cut := strings.Cut(text, " "); cut {
 						found[strings.TrimSpace(token)] = true
 					}
@@ -72,12 +70,12 @@ func worthHiding(found map[string]bool) []Secret {
 	return secrets
 }
 
-// publicAuthKeys are keys of auth.json whose values are not secret. The account id must
-// not be hidden, because messages contain it.
+// publicAuthKeys are keys of auth.json without secrets. Messages contain the account id, so
+// it must not be hidden.
 var publicAuthKeys = map[string]bool{"auth_mode": true, "account_id": true, "last_refresh": true, "email": true, "plan_type": true}
 
-// secretName reports whether a key's name marks its value as a secret. Keys that
-// end in _var or begin with env_ hold names of variables, not values.
+// secretName reports whether a key is named like a secret. Keys that end in _var or begin
+// with env_ hold names of variables.
 func secretName(key string) bool {
 	k := strings.ToLower(strings.ReplaceAll(key, "-", "_"))
 	if strings.HasSuffix(k, "_var") || strings.HasPrefix(k, "env_") {
@@ -91,7 +89,6 @@ func secretName(key string) bool {
 	return k == "key" || strings.HasSuffix(k, "_key")
 }
 
-// walkTexts calls f for every text in v with the text's key.
 func walkTexts(key string, v any, f func(key, text string)) {
 	switch v := v.(type) {
 	case string:

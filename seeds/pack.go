@@ -10,16 +10,13 @@ import (
 	"strings"
 )
 
-// Pack reads a folder laid out like a CODEX_HOME: auth.json, config.toml, AGENTS.md,
-// AGENTS.override.md and the folders rules, skills and prompts. Everything else is left
-// out and listed by Ignored. Pack follows a symbolic link within the folder, and
-// refuses a link that leads out of it. It also refuses a logged-out or half-written
-// auth.json, and a folder with which codex could not authenticate. The error says what
-// is wrong and how to fix it, and never contains the content of a file.
+// Pack reads a folder laid out like a CODEX_HOME. Other files are left out and listed by
+// Ignored. Pack refuses links that lead out of the folder, and a folder with which codex
+// could not authenticate. Errors say how to fix it, and contain no content.
 func Pack(dir string) (*Bundle, error) { return PackWith(dir, nil) }
 
-// PackWith is like Pack, and adds a settings file to the bundle; nil means none. With
-// settings, dir may be "": then the settings are the whole seed.
+// PackWith is Pack with a settings file; nil means none. With settings, dir may be "": they
+// are the whole seed.
 func PackWith(dir string, settings []byte) (_ *Bundle, err error) {
 	defer func() {
 		if err == nil {
@@ -70,8 +67,7 @@ func (p *packer) pack(dir string) error {
 	}
 	for i, f := range p.files {
 		if f.path == configFile {
-			// The folder may have been planted. Then config.toml contains our settings,
-			// which are not part of the seed.
+			// Our settings, if the folder was planted, are not part of the seed.
 			if p.files[i].data, err = StripConfig(f.data); err != nil {
 				return err
 			}
@@ -114,7 +110,7 @@ func (p *packer) folder(name string) error {
 }
 
 func (p *packer) file(path string, d fs.DirEntry) error {
-	info, err := p.root.Stat(path) // follows links, but not out of the root
+	info, err := p.root.Stat(path) // follows links, not out of the root
 	if err != nil {
 		if d.Type()&fs.ModeSymlink != 0 {
 			return fmt.Errorf("%s is a symbolic link that leads out of the folder or nowhere (copy the file itself there)", path)
@@ -143,14 +139,12 @@ func (p *packer) file(path string, d fs.DirEntry) error {
 	if err != nil {
 		return fmt.Errorf("read %s: %w", path, err)
 	}
-	// Scripts of skills stay executable. No other mode bits are kept, because planted
-	// files are for the user alone.
+	// Scripts of skills stay executable. Planted files are for the user alone.
 	exec := info.Mode()&0o100 != 0 && strings.HasPrefix(path, "skills/")
 	p.files = append(p.files, file{path: path, exec: exec, data: data})
 	return nil
 }
 
-// bare shortens an error of package os to the path and the cause.
 func bare(err error) error {
 	var pe *fs.PathError
 	if errors.As(err, &pe) && pe.Path != "" {

@@ -98,7 +98,7 @@ func TestPackRefusesWhatWouldFailLater(t *testing.T) {
 		"id token torn":        {tokens("e30.e30e.c2ln", "a", "r"), "", "cannot be read"},
 		"no time":              {chatgptJSON("r-1", "yesterday"), "", "last_refresh"},
 		"unknown mode":         {`{"auth_mode":"agentIdentity"}`, "", `auth_mode "agentIdentity"`},
-		"mode with a secret":   {`{"auth_mode":"sk-marked-0123456789"}`, "", "not one"},
+		"mode with a secret":   {`{"auth_mode":"sk-marked-0123456789"}`, "", "invalid auth_mode"},
 		"broken config":        {apiKeyJSON, "a = 'marked-secret\n", "not valid TOML at line 1"},
 		"provider not defined": {"", "model_provider = 'x'\n", "defines no"},
 		"provider with no URL": {"", "model_provider = 'x'\n[model_providers.x]\nname='x'\n", "has no base_url"},

@@ -11,60 +11,52 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotPlanted means that the seed cannot be planted there as asked, and that a retry
-// will not help. No credential was written.
+// ErrNotPlanted means that the seed cannot be planted as asked: a retry will not help. No
+// credential was written.
 var ErrNotPlanted = errors.New("seed cannot be planted")
 
-// PlantSpec says which seed to plant, and in which folder.
+// PlantSpec says which seed to plant, and where.
 type PlantSpec struct {
-	// CodexHome is the session's own CODEX_HOME on the host, absolute.
+	// CodexHome is the session's CODEX_HOME on the host, absolute.
 	CodexHome string
-	// Within is the session's folder; CodexHome must lie below it.
+	// Within is the session's folder, above CodexHome.
 	Within string
 	// Bundle is the seed; nil plants only our part of config.toml.
 	Bundle *Bundle
 	// Sandbox is read-only, workspace-write, danger-full-access or ByProfile.
 	Sandbox string
-	// Confine is the confinement that is asked for beyond Sandbox, with paths as the
-	// host resolves them.
+	// Confine has paths as the host resolves them.
 	Confine Confinement
-	// NoProfile leaves out our permission profiles. It is for a codex that does not
-	// know profiles by name.
+	// NoProfile is for a codex that does not know permission profiles by name: it writes
+	// none.
 	NoProfile bool
-	// WorkDir is the folder in which the thread will work. It need not exist yet.
+	// WorkDir need not exist yet.
 	WorkDir string
-	// Fence guards every write.
-	Fence *hostexec.Fence
+	Fence   *hostexec.Fence
 }
 
-// Planted says what is on the host after Plant.
+// Planted is the result of Plant.
 type Planted struct {
-	// Permissions is the profile to start and resume threads with. It is empty for
-	// danger-full-access and NoProfile: then send the sandbox instead.
+	// Permissions is the profile for thread/start and thread/resume. If empty
+	// (danger-full-access, NoProfile), send the sandbox.
 	Permissions string `json:"permissions,omitempty"`
-	// Files are the files that are there now. config.toml is described with our
-	// settings in it.
+	// Files describes config.toml with our settings.
 	Files []FileInfo `json:"files"`
-	// Kept says that auth.json on the host is a later one of the same login, which
-	// codex rotated and which may be saved nowhere else. Plant left it alone.
+	// Kept says that the host's auth.json is a later one of the same login and stayed:
+	// codex rotated it, and it may be saved nowhere else.
 	Kept bool `json:"kept,omitempty"`
-	// Trusted says that codex will read the work directory's AGENTS.md: true unless the
-	// directory has a .codex of its own or the seed's Settings.Trust is never.
+	// Trusted says that codex will read the work folder's AGENTS.md: Settings.Trust is not
+	// never, and no folder from there up to the one with .git has a .codex with content.
 	Trusted bool `json:"trusted"`
-	// Skipped are settings of ours that the owner's config.toml sets differently, or
-	// for which it has no place. The owner's settings stay.
+	// Skipped are settings of ours that the owner's config.toml sets, or has no place for.
 	Skipped []string `json:"skipped,omitempty"`
 }
 
-// Plant puts a seed into a CODEX_HOME on a host. The folder has mode 0700, and files
-// have 0600 (0700 for scripts of skills). Each file is written to a temporary file,
-// renamed, and checked by its digest on the host. A file that is already right is not
-// touched, so Plant may be repeated, even after a crash in the middle. It removes
-// nothing. It must run before codex starts: see the note on rename at the permission
-// profiles.
-//
-// Plant asks the host only for its real paths and the files that are there. It sends no
-// file before it has checked all files.
+// Plant puts a seed into a CODEX_HOME (mode 0700) on a host. Files have mode 0600 (0700 for
+// scripts of skills). Each is written to a temporary file, checked by its digest and
+// renamed. A file that is already right is not touched, so Plant may be repeated. It
+// removes nothing, and checks all files before it writes one. It must run before codex
+// starts: see the note on rename at the permission profiles.
 func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err error) {
 	defer func() {
 		if err != nil {
@@ -100,7 +92,6 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	return planted, nil
 }
 
-// profile returns the permission profile that the session runs under; "" if none.
 func (s PlantSpec) profile() string {
 	if s.NoProfile {
 		return ""
@@ -166,7 +157,7 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 		denied = append(denied, authFile)
 		planted.Kept = site.auth != nil && rotatedFrom(auth, site.auth)
 	case site.states[authFile] != "":
-		return nil, errors.New("there is an auth.json already and the seed has none, so codex would be somebody else (wipe it first)")
+		return nil, errors.New("CODEX_HOME on the host has an auth.json and this seed has none: codex would use that other login (wipe CODEX_HOME first)")
 	}
 	if own != nil && own.Trust == "never" {
 		site.trust.trusted, planted.Trusted = false, false
@@ -187,8 +178,6 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 	return files, nil
 }
 
-// plantFile writes a file unless the host already has it with the right content and
-// mode.
 func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, f file) error {
 	target := path.Join(spec.CodexHome, f.path)
 	if site.states[f.path] == plainFile(f.exec) {
@@ -204,7 +193,7 @@ func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, 
 	return hostexec.WriteFile(ctx, h, target, f.data, f.mode(), spec.Fence)
 }
 
-// plainFile returns the ls mode of a regular file with our permissions.
+// plainFile returns a planted file's mode as ls writes it.
 func plainFile(exec bool) string {
 	if exec {
 		return "-rwx------"
@@ -212,19 +201,17 @@ func plainFile(exec bool) string {
 	return "-rw-------"
 }
 
-// A site is the state of the folders in which to plant.
 type site struct {
-	home   string // CODEX_HOME without symbolic links
-	work   string // the work directory without symbolic links; "" if it does not exist
+	home   string
+	work   string // "" if it does not exist
 	trust  trustLevel
-	states map[string]string // by file path: type and mode as ls writes them, "" if absent
-	auth   []byte            // the auth.json that is there; nil if none
+	states map[string]string // by file, as ls writes type and mode; "" if absent
+	auth   []byte            // on the host; nil if none
 }
 
-// siteScript creates CODEX_HOME and prints its state, each answer ended by NUL.
+// siteScript creates CODEX_HOME and prints its state as answers that end in NUL.
 //
-// $1 session folder, $2 CODEX_HOME, $3 work directory or empty, then paths
-// below CODEX_HOME.
+// $1 session folder, $2 CODEX_HOME, $3 work folder or empty, then paths below CODEX_HOME.
 const siteScript = `LC_ALL=C; export LC_ALL
 umask 077
 mkdir -p -- "$2" || exit 1
@@ -284,7 +271,7 @@ func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
 	}
 	answers := strings.Split(string(r.Stdout), "\x00")
 	if len(answers) != 3+len(names)+1 {
-		return site{}, fmt.Errorf("the host gave %d answers in place of %d", len(answers)-1, 3+len(names))
+		return site{}, fmt.Errorf("look at CODEX_HOME: the script on the host printed %d answers, expected %d", len(answers)-1, 3+len(names))
 	}
 	s := site{home: answers[0], work: answers[1], states: map[string]string{}}
 	if !writable(s.home) || !writable(s.work) {

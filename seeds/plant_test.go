@@ -218,7 +218,7 @@ func TestPlantRefusesWhatItCannotKeep(t *testing.T) {
 			"work in session folder":  {func(s *PlantSpec) { s.WorkDir = s.Within }, "session's own folder"},
 			"a wildcard in the name":  {func(s *PlantSpec) { s.CodexHome = g.dir + "/codex[1]" }, "cannot protect"},
 			"no sandbox":              {func(s *PlantSpec) { s.Sandbox = "none" }, "not a sandbox"},
-			"somebody else is there":  {func(s *PlantSpec) { s.CodexHome = g.dir + "/other"; s.Bundle = provider }, "somebody else"},
+			"somebody else is there":  {func(s *PlantSpec) { s.CodexHome = g.dir + "/other"; s.Bundle = provider }, "codex would use that other login"},
 			"an older holder's fence": {func(s *PlantSpec) { s.Fence = &hostexec.Fence{Dir: g.dir} }, "fenced off"},
 		} {
 			spec := g.spec(b)

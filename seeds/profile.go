@@ -9,34 +9,32 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Our permission profiles. They extend codex's own profiles, so commands may do what
-// the sandbox allows, except for the following.
+// Our permission profiles extend codex's own with the rules below.
 //
-// codex knows profiles by name from 0.133 on. Measured with codex 0.169 on Linux,
-// as root and as an ordinary user, and tried on the versions of versions_test.go
-// (up to 0.147 root's commands can unmount what "deny" mounted; up to 0.140 no
-// command starts under a profile with the work directory below /tmp or /var/tmp):
+// codex knows profiles by name from 0.133 on. Measured with codex 0.169 on Linux, as root
+// and as an ordinary user, and tried on the versions of versions_test.go (up to 0.147
+// root's commands can unmount what "deny" mounted; up to 0.140 no command starts under a
+// profile with the work folder below /tmp or /var/tmp):
 //
-//   - "deny" makes open, copy, link and rename of a file fail for commands and
-//     patches, while codex itself reads and writes it.
-//   - "deny" of a missing file stops every command from starting if its folder is
-//     read-only, so only planted files are denied.
-//   - "deny" is a mount over the file. If a file is renamed onto the name while a
-//     command runs, that command sees the new file. So a credential is never
-//     replaced that way while codex runs (writing into the file is safe).
-//   - Without "read" on CODEX_HOME, a work directory (or /tmp) above it lets a
-//     command write rules/default.rules and so allow itself everything, or move the
-//     folder away and put another in its place. The folders that guards returns
-//     prevent this.
+//   - "deny" makes open, copy, link and rename of a file fail for commands and patches, not
+//     for codex itself.
+//   - "deny" of a missing file in a read-only folder stops every command from starting, so
+//     only planted files are denied.
+//   - "deny" is a mount over the file. If a file is renamed onto the name, a running
+//     command sees it. So a credential is never replaced that way while codex runs (writing
+//     into the file is safe).
+//   - Without "read" on CODEX_HOME, a work folder (or /tmp) above it lets a command write
+//     rules/default.rules and so allow itself everything, or put another folder in its
+//     place. The folders of guards prevent this.
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"
 	profileSeed  = "fairlead-profile" // extends a profile of the seed
 )
 
-// Profile returns the id of our permission profile for a sandbox: the `permissions`
-// to send in thread/start and thread/resume instead of `sandbox`. It is empty for
-// danger-full-access, which no profile can confine.
+// Profile returns the `permissions` of thread/start and thread/resume for a sandbox, to
+// send instead of `sandbox`. It is empty for danger-full-access, which no profile can
+// confine.
 func Profile(sandbox string) string {
 	switch sandbox {
 	case protocol.ReadOnly:
@@ -49,18 +47,15 @@ func Profile(sandbox string) string {
 	return ""
 }
 
-// sessionSettings returns our settings for one session, including those of its
-// seed.
 func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Settings) ([]setting, error) {
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
 	confined := spec.profile() != ""
 	if confined {
-		// Without a default, codex would ignore a whole file that has profiles.
+		// Without it, codex ignores a file that has profiles.
 		settings = append(settings, setting{key: "default_permissions", value: tomlString(spec.profile())})
 	}
 	settings = append(settings, setting{table: []string{"analytics"}, key: "enabled", value: tomlBool(false)})
-	// The seed's own settings come next to the features, because a table can be opened
-	// only once.
+	// A table can be opened only once, so these stand together.
 	settings = append(settings, own.render()...)
 	settings = append(settings, own.features()...)
 	if confined {
@@ -73,7 +68,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		return settings, nil
 	}
 	if strings.ContainsAny(spec.CodexHome, "*?[]") {
-		// codex takes these characters for wildcards and has no way to escape them.
+		// codex takes these for wildcards.
 		return nil, fmt.Errorf("codex cannot protect %s, whose name has one of * ? [ ] in it (give the host another root)", spec.CodexHome)
 	}
 	asked := spec.Confine.settings(spec.profile())
@@ -98,7 +93,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 			if !slices.Equal(s.table, rules) || !slices.Contains(guarded, s.key) {
 				settings = append(settings, s)
 			} else if s.value != tomlString("read") {
-				return nil, fmt.Errorf("--write %s: CODEX_HOME lies in it, and must stay what and where it is", s.key)
+				return nil, fmt.Errorf("--write %s: CODEX_HOME lies in this folder, and commands must not change or move it", s.key)
 			}
 		}
 	}
@@ -106,9 +101,9 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 }
 
 // guards returns the folders that commands may only read, so that CODEX_HOME stays
-// unchanged and in place: CODEX_HOME itself and, for each writable folder above it,
-// the next folder on the path to it. A guard is a mount of its own and cannot be
-// renamed; the work directory inside it stays writable.
+// unchanged and in place: CODEX_HOME and, in each writable folder above it, the next folder
+// on the path to it. A guard is a mount and cannot be renamed. A work folder inside it
+// stays writable.
 func guards(codexHome, workDir string) []string {
 	found := []string{codexHome}
 	for _, writable := range []string{"/tmp", "/var/tmp", workDir} {
@@ -118,7 +113,7 @@ func guards(codexHome, workDir string) []string {
 		rest := strings.TrimPrefix(strings.TrimPrefix(codexHome, writable), "/")
 		next, _, _ := strings.Cut(rest, "/")
 		guard := path.Join(writable, next)
-		// The work directory is already a mount, and must stay writable.
+		// The work folder is a mount already.
 		if guard != workDir && !slices.Contains(found, guard) {
 			found = append(found, guard)
 		}
@@ -127,20 +122,18 @@ func guards(codexHome, workDir string) []string {
 	return found
 }
 
-// below reports whether a clean path lies in another.
 func below(p, dir string) bool {
 	return dir == "/" && p != "/" || strings.HasPrefix(p, dir+"/")
 }
 
-// A trustLevel is our setting for the trust in the work directory. Without such a
-// setting, codex trusts the directory and writes that into config.toml.
+// A trustLevel is our setting for the work folder. Without one, codex trusts the folder and
+// writes that into config.toml.
 //
-// A trusted directory may have a .codex, whose config.toml starts programs outside
-// of any sandbox and overrides our profile (measured: both read the credential). In
-// an untrusted directory AGENTS.md is ignored. So a directory is trusted unless it
-// has a .codex.
+// A .codex in a trusted folder starts programs outside of any sandbox and overrides our
+// profile (measured: both read the credential). In an untrusted folder codex ignores
+// AGENTS.md. So a folder is trusted unless it has a .codex.
 type trustLevel struct {
-	dirs    []string // all paths of the directory
+	dirs    []string // all paths of the folder
 	trusted bool
 }
 

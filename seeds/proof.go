@@ -9,9 +9,8 @@ import (
 	"strings"
 )
 
-// Decoy returns a seed without a real credential. Both files that may contain a
-// credential have the same made-up text, the mark. With it the protection of these
-// files is proven before a real credential is planted.
+// Decoy returns a seed with a made-up text, the mark, in place of a credential. It serves
+// to prove that auth.json and config.toml are protected.
 func Decoy() (b *Bundle, mark string) {
 	mark = "made-up-" + rand.Text()
 	auth, err := json.Marshal(map[string]string{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-" + mark})
@@ -19,33 +18,31 @@ func Decoy() (b *Bundle, mark string) {
 		b, err = newBundle([]file{{path: authFile, data: auth}, {path: configFile, data: []byte("# " + mark + "\n")}}, nil)
 	}
 	if err != nil {
-		panic(err) // cannot happen: the texts are our own
+		panic(err)
 	}
 	return b, mark
 }
 
 // A Proof says what a command could do in a sandbox with a planted Decoy.
 type Proof struct {
-	// Leaks are the ways in which the command reached what it must not reach: the
-	// credential's text, or a file that decides what commands may do.
+	// Leaks are the ways in which the command reached the mark, or a file that decides what
+	// commands may do.
 	Leaks []string
-	// Works says that the command could write where the sandbox allows it.
+	// Works says that the sandbox was usable.
 	Works bool
 }
 
-// Holds reports whether the decoy was protected and the sandbox usable.
+// Holds reports whether the protection works.
 func (p Proof) Holds() bool { return len(p.Leaks) == 0 && p.Works }
 
-// ProofCommand returns the command to run in a session's sandbox, in its work
-// directory. ReadProof reads its output.
+// ProofCommand returns the command. ReadProof reads its output.
 func ProofCommand(codexHome, mark, sandbox string) []string {
 	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox}
 }
 
-// proofScript tries to reach the files by all available means, from plain reads to the
-// means of a command with some of root's powers. With codex 0.133 to 0.147, root's
-// commands can unmount what "deny" mounted (measured), which a `cat` alone would not
-// show. Attempts that change something come last.
+// proofScript also tries what a command with some of root's powers can do: with codex 0.133
+// to 0.147, root's commands can unmount what "deny" mounted (measured). Attempts that
+// change something come last.
 const proofScript = `home=$1 mark=$2 sandbox=$3
 t=${TMPDIR:-/tmp}/proof-$$
 mkdir -p "$t" 2>/dev/null
@@ -84,8 +81,7 @@ fi
 rm -rf "$t" 2>/dev/null
 echo end`
 
-// ReadProof reads the output of ProofCommand's command. It returns an error if the
-// command did not finish, because then nothing is known.
+// ReadProof returns an error if the command did not finish.
 func ReadProof(printed string) (Proof, error) {
 	var p Proof
 	lines := strings.Split(strings.TrimRight(printed, "\n"), "\n")
@@ -98,7 +94,7 @@ func ReadProof(printed string) (Proof, error) {
 		case line == "works":
 			p.Works = true
 		case !leaks:
-			return p, fmt.Errorf("the trial printed what it never would (%d lines)", len(lines))
+			return p, fmt.Errorf("the output of the sandbox trial has an unexpected line (%d lines in all)", len(lines))
 		case !slices.Contains(p.Leaks, way):
 			p.Leaks = append(p.Leaks, way)
 		}

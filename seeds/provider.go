@@ -7,12 +7,11 @@ import (
 	"github.com/pelletier/go-toml/v2"
 )
 
-// builtin are model providers that codex knows without a table and without a key.
+// builtin are model providers that need neither a table nor a key.
 var builtin = map[string]bool{"ollama": true, "lmstudio": true}
 
 // providerOf reports whether a config.toml selects a model provider that needs no
-// auth.json. A file that is not TOML is an error, because codex would silently use its
-// defaults.
+// auth.json. With invalid TOML, codex would silently use its defaults.
 func providerOf(config []byte) (bool, error) {
 	if config == nil {
 		return false, nil
@@ -47,8 +46,7 @@ func providerOf(config []byte) (bool, error) {
 	return true, nil
 }
 
-// parseConfig decodes a config.toml. Its errors give the position but not the line,
-// which may contain a token.
+// parseConfig quotes no line in its errors, because a line may contain a token.
 func parseConfig(data []byte) (map[string]any, error) {
 	var c map[string]any
 	if err := toml.Unmarshal(data, &c); err != nil {

@@ -12,31 +12,30 @@ import (
 	"sync/atomic"
 )
 
-// A Redactor finds known secrets in text, raw and in common forms: escaped for JSON or
-// a URL, base64, hex. It does not find a secret that was cut, wrapped or encoded in
-// another way, so somebody who wants to hide a secret can do so. Secrets of less than
-// MinSecret bytes are not searched. The zero value and nil find nothing. It is safe for
+// A Redactor finds known secrets in text: raw, escaped for JSON or a URL, in base64 and in
+// hex. It does not find a secret that was cut, wrapped or encoded in another way, so it
+// stops nobody who wants to hide one. The zero value and nil find nothing. It is safe for
 // concurrent use.
 type Redactor struct {
 	label  []byte
 	search atomic.Pointer[searcher]
 
 	mu      sync.Mutex
-	needles map[string]bool // guarded by mu
-	secrets map[string]bool // guarded by mu; the needles are forms of these
+	needles map[string]bool // guarded by mu; forms of secrets
+	secrets map[string]bool // guarded by mu
 }
 
 // MinSecret is the least length in bytes of a secret that is searched.
 const MinSecret = 8
 
-// NewRedactor returns a redactor for the secrets of one seed.
+// NewRedactor returns a redactor that names the seed in place of its secrets.
 func NewRedactor(seed string, secrets []Secret) *Redactor {
 	r := &Redactor{label: []byte("[redacted:" + seed + "]")}
 	r.Add(secrets)
 	return r
 }
 
-// Add adds secrets. They are redacted from now on, also in streams that have begun.
+// Add adds secrets, also to streams that have begun.
 func (r *Redactor) Add(secrets []Secret) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +63,7 @@ func (r *Redactor) Add(secrets []Secret) {
 	r.search.Store(newSearcher(all))
 }
 
-// Secrets returns the secrets known so far, sorted.
+// Secrets returns the known secrets, sorted.
 func (r *Redactor) Secrets() []Secret {
 	if r == nil {
 		return nil
@@ -78,12 +77,10 @@ func (r *Redactor) Secrets() []Secret {
 	return out
 }
 
-// forms returns the ways in which a secret may be written.
 func forms(secret string) [][]byte {
 	if len(secret) < MinSecret {
 		return nil
 	}
-	// The forms in a file: raw, or escaped for JSON or TOML.
 	written := [][]byte{[]byte(secret)}
 	found := [][]byte{[]byte(url.QueryEscape(secret)), []byte(url.PathEscape(secret))}
 	add := func(to *[][]byte, form []byte) {
@@ -111,13 +108,11 @@ func forms(secret string) [][]byte {
 	return found
 }
 
-// escapeLevels is how often a secret may be escaped, one time inside the other: for
-// instance in config.toml, in the JSON of a command that printed it, in the text of a
-// program, and in a line of the rollout.
+// escapeLevels is how often a secret may be escaped: in config.toml, in the JSON of a
+// command that printed it, in a program's text, in the rollout.
 const escapeLevels = 4
 
-// Forms returns the ways in which secrets may be written, if they are at least
-// MinSecret long.
+// Forms returns the ways in which secrets of at least MinSecret bytes may be written.
 func Forms(secrets []Secret) []string {
 	var out []string
 	for _, s := range secrets {
@@ -130,9 +125,8 @@ func Forms(secrets []Secret) []string {
 	return out
 }
 
-// base64Forms returns the base64 forms of the secret inside a longer text, one for
-// each of the three alignments to its groups of three bytes. The characters at both
-// ends depend on the neighbours and are left out.
+// base64Forms returns the base64 of a secret inside a longer text, for each of the three
+// alignments. It leaves out the characters at both ends, which depend on the neighbours.
 func base64Forms(secret []byte) (found [][]byte) {
 	for skip := range 3 {
 		padded := append(make([]byte, skip), secret...)
@@ -147,20 +141,17 @@ func base64Forms(secret []byte) (found [][]byte) {
 	return found
 }
 
-// jsonEscaped returns the inside of a JSON string, with or without Go's HTML
-// escapes.
 func jsonEscaped(s string, html bool) []byte {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(html)
 	if err := enc.Encode(s); err != nil {
-		return nil // cannot happen for a string
+		return nil
 	}
 	text := bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 	return bytes.Clone(text[1 : len(text)-1])
 }
 
-// finder returns a searcher for the known secrets; nil if there are none.
 func (r *Redactor) finder() *searcher {
 	if r == nil {
 		return nil
@@ -171,8 +162,8 @@ func (r *Redactor) finder() *searcher {
 	return nil
 }
 
-// Bytes returns p with each secret replaced by [redacted:<seed>], or p itself if no
-// secret is in it. Redact a text before an excerpt is cut from it, not after.
+// Bytes returns p with each secret replaced by [redacted:<seed>], or p itself. Redact a
+// text before you cut an excerpt, not after.
 func (r *Redactor) Bytes(p []byte) []byte {
 	search := r.finder()
 	if search == nil {
@@ -204,8 +195,8 @@ func (r *Redactor) String(s string) string {
 	return string(r.Bytes([]byte(s)))
 }
 
-// Error returns err with its text redacted; errors.Is and errors.As still work. It
-// returns err itself if there is nothing to redact.
+// Error returns err with its text redacted, or err itself. errors.Is and errors.As still
+// work.
 func (r *Redactor) Error(err error) error {
 	if err == nil || r.finder() == nil {
 		return err
@@ -225,16 +216,14 @@ type redactedError struct {
 func (e *redactedError) Error() string { return e.text }
 func (e *redactedError) Unwrap() error { return e.err }
 
-// Stream returns a Stream that redacts a text that comes in pieces. It finds also a
-// secret that spans several pieces.
+// Stream returns a Stream with the redactor's label in place of secrets.
 func (r *Redactor) Stream() *Stream { return &Stream{r: r} }
 
-// MaskStream is like Stream, but overwrites each secret with '*' of the same length, so
-// that offsets stay the same.
+// MaskStream returns a Stream that overwrites secrets with '*', so that offsets stay.
 func (r *Redactor) MaskStream() *Stream { return &Stream{r: r, mask: true} }
 
-// A Stream redacts a text in pieces. It holds back the end of a piece only while this
-// may be the beginning of a secret. It is not safe for concurrent use.
+// A Stream redacts a text in pieces. It holds back the end of a piece only while it may
+// begin a secret. It is not safe for concurrent use.
 type Stream struct {
 	r     *Redactor
 	mask  bool
@@ -243,8 +232,7 @@ type Stream struct {
 	count int
 }
 
-// Next takes a piece and returns the text that may be shown now. The result is valid
-// until the next call.
+// Next takes a piece and returns what may be shown, valid until the next call.
 func (s *Stream) Next(p []byte) []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return p
@@ -253,7 +241,7 @@ func (s *Stream) Next(p []byte) []byte {
 	return s.take(false)
 }
 
-// Flush returns the text that was held back, and resets the stream.
+// Flush returns the rest and resets the stream.
 func (s *Stream) Flush() []byte {
 	if len(s.held) == 0 && s.r.finder() == nil {
 		return nil
@@ -261,11 +249,11 @@ func (s *Stream) Flush() []byte {
 	return s.take(true)
 }
 
-// Count returns how many secrets were found so far.
+// Count returns how many secrets were found.
 func (s *Stream) Count() int { return s.count }
 
-// take replaces every secret that is certain: no earlier or longer match may still
-// be completed. With all, it takes everything held.
+// take replaces every secret that no earlier or longer match can displace; with all, every
+// one.
 func (s *Stream) take(all bool) []byte {
 	search := s.r.search.Load()
 	s.out = s.out[:0]

@@ -10,36 +10,32 @@ import (
 	"time"
 )
 
-// A Rotation says how an auth.json found on a host relates to that of its seed.
+// A Rotation says how an auth.json on a host relates to its seed's.
 type Rotation string
 
-// The possible relations.
 const (
 	// RotationNone means the same tokens.
 	RotationNone Rotation = "none"
-	// RotationLater means the same login, refreshed since. The seed's refresh token may
-	// be used up.
+	// RotationLater means the same login, refreshed since. The seed's refresh token may be
+	// used up.
 	RotationLater Rotation = "later"
-	// RotationEarlier means an earlier state of the same login, which may be discarded.
+	// RotationEarlier means an earlier state of the login. It may be discarded.
 	RotationEarlier Rotation = "earlier"
-	// RotationLoggedOut means that the file has no login.
+	// RotationLoggedOut means no login.
 	RotationLoggedOut Rotation = "logged_out"
-	// RotationTorn means that the file is half written or damaged. The caller should
-	// read it again.
+	// RotationTorn means half written or damaged: read the file again.
 	RotationTorn Rotation = "torn"
-	// RotationForeign means a login of another account or of another kind.
+	// RotationForeign means another account or another kind.
 	RotationForeign Rotation = "foreign"
-	// RotationUnclear means other tokens of the same login, and that nothing shows
-	// which are later.
+	// RotationUnclear means other tokens of the login, and nothing shows which are later.
 	RotationUnclear Rotation = "unclear"
 )
 
-// CompareAuth returns how an auth.json found on a host relates to the seed's. If it is
-// torn, foreign or unclear, the error says why it cannot follow the seed's. The error
-// contains nothing of either file. Only a later auth.json may replace the seed's.
+// CompareAuth returns how an auth.json on a host relates to the seed's. Only a later one
+// may replace it. If it is torn, foreign or unclear, the error says why, without content.
 //
-// If the tokens say when they were issued, the issuer's clock decides which file is
-// later: a host's clock may be wrong by more than the time between two refreshes.
+// The issuer's times in the tokens count first: a host's clock may be wrong by more than
+// the time between two refreshes.
 func CompareAuth(seed, host []byte) (Rotation, error) {
 	kind, err := checkAuth(host)
 	switch {
@@ -52,7 +48,7 @@ func CompareAuth(seed, host []byte) (Rotation, error) {
 	}
 	was, err := loginOf(seed)
 	if err != nil {
-		return RotationUnclear, fmt.Errorf("the seed's own: %w", err)
+		return RotationUnclear, fmt.Errorf("read the seed's stored auth.json: %w", err)
 	}
 	now, err := loginOf(host)
 	switch {
@@ -75,9 +71,8 @@ func CompareAuth(seed, host []byte) (Rotation, error) {
 	return RotationUnclear, errors.New("auth.json on the host has other tokens of the same login, and nothing in them tells which came later")
 }
 
-// rotatedFrom reports whether an auth.json on a host is a later one of the same ChatGPT
-// login. If so, codex rotated the tokens there, the old refresh token is used up, and
-// overwriting the file with the seed's would lose the login.
+// rotatedFrom reports whether a host's auth.json is a later one of the seed's login. To
+// overwrite it would lose the login.
 func rotatedFrom(seed, host []byte) bool {
 	r, _ := CompareAuth(seed, host)
 	return r == RotationLater
@@ -86,8 +81,8 @@ func rotatedFrom(seed, host []byte) bool {
 type login struct {
 	tokens    authTokens
 	account   string
-	issued    time.Time // by the issuer's clock; zero if no token says
-	refreshed time.Time // by the clock of the machine that wrote the file
+	issued    time.Time // by the issuer's clock; zero if unknown
+	refreshed time.Time // by the clock of the machine that wrote it
 }
 
 func loginOf(auth []byte) (login, error) {
@@ -111,7 +106,7 @@ func loginOf(auth []byte) (login, error) {
 			l.issued = at
 		}
 	}
-	// The error is ignored because checkAuth has refused an invalid time.
+	// checkAuth has refused an invalid time.
 	_ = json.Unmarshal(a.LastRefresh, &l.refreshed)
 	return l, nil
 }
@@ -123,7 +118,6 @@ type claims struct {
 	} `json:"https://api.openai.com/auth"`
 }
 
-// claimsOf reads the claims of a JWT; none if token is not one.
 func claimsOf(token string) (c claims) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -136,14 +130,13 @@ func claimsOf(token string) (c claims) {
 	return c
 }
 
-// AuthDigest returns the SHA-256 (hex) of an auth.json. Workflows identify the file by
-// it.
+// AuthDigest returns the SHA-256 (hex) of an auth.json, by which workflows identify it.
 func AuthDigest(auth []byte) string { return digest(auth) }
 
 // Auth returns the bundle's auth.json, nil if it has none.
 func (b *Bundle) Auth() []byte { return b.File(authFile) }
 
-// WithAuth returns a copy of the bundle with another auth.json.
+// WithAuth returns a copy with another auth.json of the same kind.
 func (b *Bundle) WithAuth(auth []byte) (*Bundle, error) {
 	files := slices.Clone(b.files)
 	i := slices.IndexFunc(files, func(f file) bool { return f.path == authFile })

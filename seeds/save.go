@@ -15,18 +15,18 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Ref names one generation of a seed. It contains no secret.
+// A Ref names a generation of a seed. It contains no secret.
 type Ref struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
-	Blob       string `json:"blob"`   // key in the store
-	Digest     string `json:"digest"` // digest of the manifest
+	Blob       string `json:"blob"`   // in the store
+	Digest     string `json:"digest"` // of the manifest
 	Kind       Kind   `json:"kind"`
 }
 
 var validName = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// ValidName returns an error if a seed cannot have that name.
+// ValidName refuses a name that no seed can have.
 func ValidName(name string) error {
 	if !validName.MatchString(name) {
 		return fmt.Errorf("%q cannot be the name of a seed: a-z, 0-9, '.', '_' and '-', at most 63, a letter or digit first", name)
@@ -34,10 +34,9 @@ func ValidName(name string) error {
 	return nil
 }
 
-// Save writes a bundle to the store as a generation of a seed. Each call creates a new
-// blob, and the seed's workflow decides which blob becomes the generation, so two
-// concurrent imports never mix. A process that has no identity of the store can call
-// Save.
+// Save writes a bundle to the store as a generation. Each call creates a new blob, and the
+// seed's workflow decides which one counts, so concurrent imports never mix. Save needs no
+// identity of the store.
 func Save(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -60,9 +59,8 @@ func refOf(name string, generation int64, b *Bundle, suffix string) Ref {
 
 func blobPrefix(name string) string { return "seeds/" + name + "/" }
 
-// SaveAgain is Save for callers that may be killed and repeat the call. If the blob of
-// the same bundle is already there, SaveAgain uses it. Before it returns, it reads the
-// blob back and checks that it is complete.
+// SaveAgain is Save for callers that may be killed and repeat it: it uses an existing blob
+// of the bundle. It reads the blob back and checks it.
 func SaveAgain(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {
 	if err := ValidName(name); err != nil {
 		return Ref{}, err
@@ -75,7 +73,7 @@ func SaveAgain(ctx context.Context, st *store.Store, name string, generation int
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// The existing blob is unusable and stays. Another one is written.
+	// The existing blob is unusable, and stays.
 	if ref, err = Save(ctx, st, name, generation, b); err != nil {
 		return Ref{}, err
 	}
@@ -93,14 +91,12 @@ func verify(ctx context.Context, st *store.Store, ref Ref) error {
 	return nil
 }
 
-// clocks is the largest tolerated difference between the clocks of the store and of the
-// process that deletes a seed.
+// clocks is the tolerated difference between the store's clock and ours.
 const clocks = 10 * time.Second
 
-// Orphans lists a seed's blobs that may never have become a generation. These are the
-// blobs of logins that codex or a refresh made, and every blob older than before, such
-// as one of a refused import. A later import is not listed, because it may belong to
-// the next seed of that name. A purge of the seed deletes the orphans.
+// Orphans lists a seed's blobs that may never have become a generation, for a purge: logins
+// that codex or a refresh made, and all older than before. A later import may belong to the
+// next seed of that name.
 func Orphans(ctx context.Context, st *store.Store, name string, before time.Time) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	var blobs []string
@@ -124,8 +120,8 @@ func generations(ctx context.Context, st *store.Store, name string) ([]store.Inf
 	return found, nil
 }
 
-// Newest lists a seed's newest n blobs in the store by their generation, the newest
-// first. It includes blobs that never became a generation.
+// Newest lists a seed's n newest blobs, the newest generation first. Some may never have
+// become a generation.
 func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string, error) {
 	found, err := generations(ctx, st, name)
 	if err != nil {
@@ -135,12 +131,12 @@ func Newest(ctx context.Context, st *store.Store, name string, n int) ([]string,
 	for _, i := range found {
 		blobs = append(blobs, i.Key)
 	}
-	slices.Sort(blobs) // by generation
+	slices.Sort(blobs)
 	slices.Reverse(blobs)
 	return blobs[:min(n, len(blobs))], nil
 }
 
-// Load reads a generation from the store and validates it.
+// Load reads and validates a generation.
 func Load(ctx context.Context, st *store.Store, blob string) (*Bundle, error) {
 	data, err := st.Get(ctx, blob)
 	if err != nil {
@@ -153,7 +149,7 @@ func Load(ctx context.Context, st *store.Store, blob string) (*Bundle, error) {
 	return b, nil
 }
 
-// Delete removes generations from the store; a missing one is no error.
+// Delete removes blobs. A missing one is no error.
 func Delete(ctx context.Context, st *store.Store, blobs ...string) error {
 	var errs []error
 	for _, blob := range blobs {

@@ -5,15 +5,13 @@ import (
 	"slices"
 )
 
-// A searcher finds any of a set of needles. It prefers the leftmost match, and then the
-// longest. It takes about a clock cycle for each byte, or less. It reads two bytes and
-// skips ahead by their least distance from the end of the first minLen bytes of the
-// needles (Wu and Manber). All needles have at least MinSecret bytes.
+// A searcher finds the leftmost, then the longest, of a set of needles (Wu and Manber) in
+// about a clock cycle for each byte. All needles have at least MinSecret bytes.
 type searcher struct {
 	needles [][]byte // longest first
 	minLen  int
 	maxLen  int
-	first   [256]bool        // first bytes of needles
+	first   [256]bool
 	shift   []uint8          // indexed by two bytes; 0 means that a needle may begin minLen-2 before them
 	ends    map[uint16][]int // needles, indexed by the last two of their first minLen bytes
 }
@@ -49,8 +47,7 @@ func newSearcher(needles [][]byte) *searcher {
 
 func pair(p []byte, end int) uint16 { return uint16(p[end-1])<<8 | uint16(p[end]) }
 
-// next returns the offset and the length of the first needle in p at or after from; at
-// is -1 if there is none.
+// next returns the first needle at or after from; at is -1 if there is none.
 func (s *searcher) next(p []byte, from int) (at, length int) {
 	if len(s.needles) == 0 {
 		return -1, 0
@@ -72,7 +69,7 @@ func (s *searcher) next(p []byte, from int) (at, length int) {
 	return -1, 0
 }
 
-// open returns how many bytes at the end of p may be the beginning of a needle.
+// open returns how many bytes at the end of p may begin a needle.
 func (s *searcher) open(p []byte) int {
 	for k := min(len(p), s.maxLen-1); k > 0; k-- {
 		tail := p[len(p)-k:]

@@ -6,14 +6,13 @@ import (
 	"log/slog"
 )
 
-// A Secret is text that must not be shown. It prints and logs as [secret] and
-// cannot be encoded as JSON, text or gob; only Reveal returns the text.
+// A Secret prints and logs as [secret] and cannot be encoded as JSON, text or gob.
 type Secret struct{ text string }
 
 // NewSecret wraps text.
 func NewSecret(text string) Secret { return Secret{text} }
 
-// Reveal returns the text. A search for its callers finds every use of a secret.
+// Reveal returns the text. To find every use of a secret, search for its callers.
 func (s Secret) Reveal() string { return s.text }
 
 // IsZero reports whether the secret is empty.
@@ -26,8 +25,7 @@ var errNoEncoding = errors.New("a secret is not to be encoded")
 func (s Secret) String() string   { return hidden }
 func (s Secret) GoString() string { return hidden }
 
-// Format prints [secret] for every verb, including %x and %q, which would bypass
-// String.
+// Format prints [secret] for every verb; %x and %q would bypass String.
 func (s Secret) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte(hidden)) }
 
 func (s Secret) LogValue() slog.Value           { return slog.StringValue(hidden) }

@@ -13,16 +13,12 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// settingsFile is the file of a bundle that has its settings. The file is never
-// planted: its content goes into our part of config.toml.
+// settingsFile is never planted: its content goes into our part of config.toml.
 const settingsFile = "settings.yaml"
 
-// Settings are the settings that a seed adds to every session's config.toml: the model
-// provider, MCP servers, plugins, features. They may contain secrets, so they are
-// stored in the encrypted bundle and written only to the 0600 file.
-//
-// config.toml must not set the same keys. If it does, the import is refused, because
-// neither side should win silently.
+// Settings are what a seed adds to every session's config.toml. They may contain secrets,
+// so they are only in the encrypted bundle and in the 0600 file. An import is refused if
+// config.toml sets the same keys.
 type Settings struct {
 	Model    string               `yaml:"model"`
 	Effort   string               `yaml:"effort"`
@@ -32,7 +28,7 @@ type Settings struct {
 	Plugins      map[string]bool        `yaml:"plugins"`
 	Marketplaces map[string]marketplace `yaml:"marketplaces"`
 	Features     map[string]bool        `yaml:"features"`
-	// Trust is auto (a work directory is trusted unless it has a .codex) or never.
+	// Trust is auto (a work folder is trusted unless it has a .codex) or never.
 	Trust string `yaml:"trust"`
 }
 
@@ -43,7 +39,7 @@ type providerSettings struct {
 	TokenCommand []string          `yaml:"token_command"` // prints the token
 	Headers      map[string]string `yaml:"headers"`
 	Query        map[string]string `yaml:"query"`
-	OpenAIAuth   bool              `yaml:"openai_auth"` // the provider uses the key in auth.json
+	OpenAIAuth   bool              `yaml:"openai_auth"` // takes the key of auth.json
 }
 
 type mcpServer struct {
@@ -66,18 +62,16 @@ type mcpServer struct {
 }
 
 type marketplace struct {
-	Source string `yaml:"source"` // an absolute path on the host, or a git URL
+	Source string `yaml:"source"` // absolute path on the host, or git URL
 	Ref    string `yaml:"ref"`
 }
 
-// A SettingsError lists all mistakes of a settings file, with lines and without
-// values.
+// A SettingsError lists all mistakes of a settings file, without values.
 type SettingsError struct{ Problems []strictyaml.Problem }
 
 func (e *SettingsError) Error() string { return strictyaml.Tell("settings", e.Problems) }
 
-// ParseSettings parses a settings file. It returns all mistakes as one
-// *SettingsError.
+// ParseSettings returns mistakes as one *SettingsError.
 func ParseSettings(data []byte) (*Settings, error) {
 	if len(data) > maxSettings {
 		return nil, fmt.Errorf("settings: %d KiB are too much (at most %d)", len(data)>>10, maxSettings>>10)
@@ -94,13 +88,10 @@ func ParseSettings(data []byte) (*Settings, error) {
 
 const maxSettings = 1 << 20
 
-// unasked are features that are off in a session. For the first four, codex would fetch
-// catalogues in the background; if they are off, codex makes no connection that nobody
-// asked for. With goals, codex begins turns that nobody asked for. A seed's settings
-// may turn each feature on.
+// unasked are features that are off unless a seed turns them on. With the first four, codex
+// fetches catalogues in the background; with goals, it begins turns that nobody asked for.
 var unasked = []string{"plugins", "apps", "remote_plugin", "skill_search", "goals"}
 
-// render returns the settings as TOML; none for nil.
 func (s *Settings) render() []setting {
 	if s == nil {
 		return nil
@@ -140,16 +131,14 @@ func (s *Settings) render() []setting {
 	return out
 }
 
-// features returns settings for the features in unasked that the seed does not set;
-// render has the others. They are off, except that plugins is on if the seed has
-// plugins.
+// features returns the unasked features that render does not set.
 func (s *Settings) features() []setting {
 	var out []setting
 	for _, name := range unasked {
 		on := false
 		if s != nil {
 			if _, said := s.Features[name]; said {
-				continue // render returns it
+				continue
 			}
 			on = name == "plugins" && len(s.Plugins) > 0
 		}
@@ -233,9 +222,8 @@ func (m mcpServer) render(add func(key, value string)) {
 	}
 }
 
-// headers returns the headers, including one for the bearer token. codex takes the
-// token only from an environment variable or as a header, and refuses bearer_token in
-// the file (measured with 0.169).
+// headers includes the bearer token. codex refuses bearer_token in the file (measured with
+// 0.169).
 func (m mcpServer) headers() map[string]string {
 	if m.BearerToken == "" {
 		return m.Headers
@@ -248,7 +236,6 @@ func (m mcpServer) headers() map[string]string {
 	return all
 }
 
-// secrets calls f for every secret text of the settings.
 func (s *Settings) secrets(f func(text string)) {
 	if s == nil {
 		return
@@ -257,7 +244,7 @@ func (s *Settings) secrets(f func(text string)) {
 		for key, text := range texts {
 			if secretHeader(key, text) {
 				f(text)
-				if _, token, cut := strings.Cut(text, " "); cut { // commands may print the token of "Bearer …" without the first word
+				if _, token, cut := strings.Cut(text, " "); cut { // commands may print the token of "Bearer …" alone
 					f(strings.TrimSpace(token))
 				}
 			}
@@ -279,19 +266,17 @@ func (s *Settings) secrets(f func(text string)) {
 	}
 }
 
-// effectiveConfig returns the owner's config.toml with the seed's settings added.
 func effectiveConfig(config []byte, s *Settings) ([]byte, error) {
 	if s == nil {
 		return config, nil
 	}
 	merged, _, err := mergeConfig(config, s.render())
 	if errors.Is(err, errTwice) {
-		return nil, fmt.Errorf("settings and config.toml say two things: %w", err)
+		return nil, fmt.Errorf("settings and config.toml set the same thing: %w", err)
 	}
 	return merged, err
 }
 
-// settingsOf parses the settings file of a bundle; nil if there is none.
 func settingsOf(data []byte) (*Settings, error) {
 	if data == nil {
 		return nil, nil
@@ -315,8 +300,7 @@ func tomlTable(texts map[string]string) string {
 	return "{ " + strings.Join(parts, ", ") + " }"
 }
 
-// tomlSeconds writes a duration as a TOML float in seconds. codex accepts fractions of
-// a second.
+// tomlSeconds returns a float; codex accepts fractions of a second.
 func tomlSeconds(d time.Duration) string {
 	text := strconv.FormatFloat(d.Seconds(), 'f', -1, 64)
 	if !strings.Contains(text, ".") {

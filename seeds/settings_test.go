@@ -199,7 +199,7 @@ func TestSettingsAndConfigCannotSayTheSame(t *testing.T) {
 		"[marketplaces.b]\nsource_type = \"local\"\n": "marketplaces: {b: {source: /x}}",
 	} {
 		_, err := PackWith(folder(t, map[string]string{"auth.json": apiKeyJSON, "config.toml": config}), []byte(settings))
-		if !errors.Is(err, errTwice) || !strings.Contains(err.Error(), "settings and config.toml say two things") {
+		if !errors.Is(err, errTwice) || !strings.Contains(err.Error(), "settings and config.toml set the same thing") {
 			t.Errorf("%s with %s: %v", config, settings, err)
 		}
 	}

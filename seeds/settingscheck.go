@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// Names that codex accepts for tables and that are readable in its messages.
 var (
 	tableName    = regexp.MustCompile(`^[A-Za-z0-9_-]{1,60}$`)
 	featureName  = regexp.MustCompile(`^[a-z0-9_]{1,80}$`)
@@ -22,7 +21,7 @@ var (
 	pluginName   = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,60}@[A-Za-z0-9_-]{1,60}$`)
 )
 
-// reserved are the names of codex's own providers, which a seed cannot define.
+// reserved are codex's own providers.
 var reserved = []string{"openai", "ollama", "lmstudio", "oss", "amazon-bedrock"}
 
 // check adds every mistake to f. No message repeats a value.
@@ -200,8 +199,7 @@ func checkHeaders(f *strictyaml.File, key string, headers map[string]string) {
 	}
 }
 
-// checkCommand also looks for secrets, because everybody on a machine can see
-// arguments.
+// checkCommand also refuses secrets, because every user can see arguments.
 func checkCommand(f *strictyaml.File, key string, argv []string) {
 	before := ""
 	for i, arg := range argv {
@@ -219,8 +217,7 @@ func checkCommand(f *strictyaml.File, key string, argv []string) {
 	}
 }
 
-// secretVariable reports whether a variable or a flag contains a secret itself, not
-// the name of a file with one.
+// secretVariable is false for the name of a file with a secret.
 func secretVariable(name, value string) bool {
 	k := strings.ToLower(strings.ReplaceAll(name, "-", "_"))
 	for _, end := range []string{"_file", "_path", "_dir", "_url"} {
@@ -231,18 +228,16 @@ func secretVariable(name, value string) bool {
 	return len(value) >= MinSecret && secretName(k)
 }
 
-// secretHeader reports whether a header may carry a secret. In doubt it returns true,
-// because a header of any name may carry a key.
+// secretHeader is true in doubt, because a header of any name may carry a secret.
 func secretHeader(name, value string) bool {
 	k := strings.ToLower(name)
 	if secretName(k) || strings.Contains(k, "auth") && !strings.Contains(k, "author") {
 		return true
 	}
-	// A long value with digits and without spaces or slashes may be a key.
+	// may be a key
 	return len(value) >= 20 && !strings.ContainsAny(value, " /") && strings.ContainsAny(value, "0123456789")
 }
 
-// secretsOfURL calls f for a password and for query values named like a secret.
 func secretsOfURL(text string, f func(string)) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" {

@@ -9,26 +9,24 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// A survey says where the tables of a TOML document are written, so that keys can be
-// added without changing the existing text.
+// A survey says where the tables of a TOML document are, so that keys can be added.
 type survey struct {
-	// headers maps the path of each [table] to the offset just after its header's line.
+	// headers maps a [table] to the offset after its header's line.
 	headers map[string]int
-	// dotted maps the path of each table that dotted keys make to the path of the
-	// [table] with these keys. An empty path is the top of the document.
+	// dotted maps a table made by dotted keys to the [table] with these keys; an empty path
+	// is the document itself.
 	dotted map[string][]string
-	// closed are paths that take no more keys: values, inline tables, arrays.
+	// closed are paths that take no more keys.
 	closed map[string]bool
 }
 
 func pathKey(path []string) string { return strings.Join(path, "\x00") }
 
-// surveyConfig expects a document that go-toml has decoded without an error.
 func surveyConfig(doc []byte) (*survey, error) {
 	s := &survey{headers: map[string]int{}, dotted: map[string][]string{}, closed: map[string]bool{}}
 	var p unstable.Parser
 	p.Reset(doc)
-	var under []string // the current table
+	var under []string
 	for p.NextExpression() {
 		e := p.Expression()
 		path, end := keyOf(e)
@@ -53,7 +51,7 @@ func surveyConfig(doc []byte) (*survey, error) {
 	return s, nil
 }
 
-// keyOf returns the parts of an expression's key and the offset after the last part.
+// keyOf also returns the offset after the key.
 func keyOf(e *unstable.Node) (path []string, end int) {
 	for it := e.Key(); it.Next(); {
 		n := it.Node()
@@ -63,7 +61,6 @@ func keyOf(e *unstable.Node) (path []string, end int) {
 	return path, end
 }
 
-// lineEnd returns the offset just after the line that contains offset.
 func lineEnd(doc []byte, offset int) int {
 	if i := bytes.IndexByte(doc[offset:], '\n'); i >= 0 {
 		return offset + i + 1
@@ -71,9 +68,8 @@ func lineEnd(doc []byte, offset int) int {
 	return len(doc)
 }
 
-// room says how a key can be added to a table. If own is set, the key goes into a new
-// [table]. Otherwise it goes to offset at (-1 is the top of the document) with the
-// prefix dotted. ok is false if TOML allows neither.
+// room says how to add a key to a table: with own, in a new [table]; otherwise at offset at
+// (-1 is the top) with the prefix dotted. ok is false if TOML allows neither.
 func (s *survey) room(table []string) (at int, dotted []string, own, ok bool) {
 	for n := 1; n <= len(table); n++ {
 		if s.closed[pathKey(table[:n])] {

@@ -18,49 +18,43 @@ import (
 	"time"
 )
 
-// A Verdict is what is known of a credential after its issuer was asked.
+// A Verdict is what is known of a credential.
 type Verdict string
 
-// The verdicts.
 const (
 	// VerdictAlive means that the credential works.
 	VerdictAlive Verdict = "alive"
-	// VerdictDead means that the issuer said that the credential will never work again.
+	// VerdictDead means that the issuer refused the credential for good.
 	VerdictDead Verdict = "dead"
-	// VerdictSuspect means that the credential was refused, but not with a final answer
-	// of its issuer.
+	// VerdictSuspect means refused, but not for good by the issuer.
 	VerdictSuspect Verdict = "suspect"
-	// VerdictUnknown means that nobody could be asked, or that there was no useful
-	// answer. The caller should ask again.
+	// VerdictUnknown means that nobody gave a useful answer. Ask again.
 	VerdictUnknown Verdict = "unknown"
-	// VerdictLost means that a refresh token was sent and the answer is unknown. The
-	// token may be used up, and the issuer may revoke the login if it is used again.
+	// VerdictLost means that a refresh token was sent and no answer came. The token may be
+	// used up; if it is used again, the issuer may revoke the login.
 	VerdictLost Verdict = "lost"
-	// VerdictFresh means that nobody was asked, and that the credential is valid for
-	// some time by its own claims.
+	// VerdictFresh means valid by the credential's own claims. Nobody was asked.
 	VerdictFresh Verdict = "fresh"
 )
 
-// An Answer is a verdict with a reason. It contains no secret.
+// An Answer contains no secret.
 type Answer struct {
 	Verdict    Verdict
 	Reason     string        // a clause; empty for alive
 	Hint       string        // what a person can do
-	RetryAfter time.Duration // when to ask again, if the answer said so
+	RetryAfter time.Duration // zero if not told
 }
 
-// An Issuer answers questions about logins. The zero value is codex's own issuer.
+// An Issuer asks about logins. The zero value is codex's own issuer.
 type Issuer struct {
-	// TokenURL is the URL to which refresh tokens are sent. If it is empty, they go to
-	// the issuer that the login names, or to codex's own issuer if it names none. codex
-	// does the same.
+	// TokenURL gets the refresh tokens. Empty means, as for codex, the issuer that the
+	// login names, or codex's own.
 	TokenURL string
-	// URL is the issuer's address for requests other than a refresh; empty means
-	// codex's own.
+	// URL gets other requests; empty means codex's own issuer.
 	URL string
-	// Client, if set, makes the requests. It must not follow redirects.
+	// Client makes the requests if set. It must not follow redirects.
 	Client *http.Client
-	// Now is the clock; nil is time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 }
 
@@ -68,8 +62,7 @@ const (
 	ownIssuer   = "https://auth.openai.com"
 	ownClientID = "app_EMoamEEZ73f0CkXaXp7hrann"
 
-	// askTimeout is the time limit for one request. It is long, because an answer that
-	// comes later is lost.
+	// askTimeout is long, because an answer that comes later is lost.
 	askTimeout = 30 * time.Second
 	maxAnswer  = 1 << 20
 )
@@ -81,9 +74,8 @@ func (i Issuer) now() time.Time {
 	return time.Now()
 }
 
-// client returns a client that sends a secret to one address only: it takes a redirect
-// as the answer. It does not keep connections open, because the transport repeats a
-// request if a kept connection turns out to be dead.
+// client follows no redirect, so that a secret goes to one address only. It keeps no
+// connections, because the transport repeats a request if a kept one is dead.
 func (i Issuer) client() *http.Client {
 	if i.Client != nil {
 		return i.Client
@@ -94,9 +86,9 @@ func (i Issuer) client() *http.Client {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
-// Refresh uses a login's refresh token a single time. With VerdictAlive the returned
-// bundle has the new login, and the refresh token of b is used up. Save the new bundle
-// before anything else. Other verdicts return no bundle.
+// Refresh uses a login's refresh token a single time. With VerdictAlive the token of b is
+// used up and the returned bundle has the new login: save it before anything else. Other
+// verdicts return no bundle.
 func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	if b.Kind() != KindChatGPT {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("a seed of kind %s has nothing to refresh", b.Kind())}, nil
@@ -111,7 +103,7 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	}
 	body, err := json.Marshal(map[string]string{"client_id": client, "grant_type": "refresh_token", "refresh_token": a.Tokens.Refresh})
 	if err != nil {
-		panic(err) // cannot happen for texts
+		panic(err)
 	}
 	var sent atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { sent.Store(true) }})
@@ -136,13 +128,11 @@ func (i Issuer) Refresh(ctx context.Context, b *Bundle) (Answer, *Bundle) {
 	}
 	next, err := i.renewed(b, data)
 	if err != nil {
-		return lost(fmt.Sprintf("%s answered the refresh with what is no login (%v)", hostOf(at), err)), nil
+		return lost(fmt.Sprintf("the answer of %s to the refresh has no usable tokens (%v)", hostOf(at), err)), nil
 	}
 	return Answer{Verdict: VerdictAlive}, next
 }
 
-// endpoint returns the URL and the client id for refreshing a login. They are those
-// that codex uses.
 func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	var a struct {
 		Tokens struct {
@@ -152,7 +142,7 @@ func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 			} `json:"oauth_provenance"`
 		} `json:"tokens"`
 	}
-	_ = json.Unmarshal(auth, &a) // the file was parsed before
+	_ = json.Unmarshal(auth, &a)
 	at, client = i.TokenURL, ownClientID
 	if a.Tokens.From.Client != "" {
 		client = a.Tokens.From.Client
@@ -164,11 +154,10 @@ func (i Issuer) endpoint(auth []byte) (at, client string, err error) {
 	default:
 		at = ownIssuer + "/oauth/token"
 	}
-	// The login file may come from anybody, so the address that it names must be safe
-	// for a secret.
+	// Anybody may have written the file, so its address must be safe for a secret.
 	u, err := url.Parse(at)
 	if err != nil || u.Host == "" || u.User != nil || u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
-		return "", "", errors.New("the login names an issuer to which no secret may be sent")
+		return "", "", errors.New("the login names a token endpoint that is not safe for a refresh token: it must be an https URL without a user name")
 	}
 	return at, client, nil
 }
@@ -178,7 +167,6 @@ func loopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// unanswered returns the Answer for a request without a response.
 func unanswered(sent bool, host string, err error) Answer {
 	var u *url.Error
 	if errors.As(err, &u) {
@@ -196,8 +184,7 @@ func lost(why string) Answer {
 		Hint: "`ctl seed verify NAME --force` tries it once more, which burns the login if it is spent; or log in anew and import it"}
 }
 
-// deadCodes are an issuer's final refusals: OAuth's own code and those that codex
-// distinguishes.
+// deadCodes are final refusals: OAuth's code and those that codex tells apart.
 var deadCodes = map[string]string{
 	"invalid_grant":             "its refresh token is not valid",
 	"refresh_token_expired":     "its refresh token has expired",
@@ -205,7 +192,6 @@ var deadCodes = map[string]string{
 	"refresh_token_invalidated": "its refresh token was revoked",
 }
 
-// refusal returns the Answer for a response without tokens.
 func refusal(resp *http.Response, body []byte, host string) Answer {
 	code := errorCode(body)
 	said := fmt.Sprintf("%s answered %d", host, resp.StatusCode)
@@ -222,18 +208,17 @@ func refusal(resp *http.Response, body []byte, host string) Answer {
 	case status == http.StatusInternalServerError, status == http.StatusNotImplemented:
 		return Answer{Verdict: VerdictUnknown, Reason: said, Hint: "it is the issuer that fails, not the login: try again later"}
 	case status >= 500, status >= 200 && status < 300, status == http.StatusRequestTimeout, status == statusClientClosed:
-		// This answer may not be from the issuer but from a proxy in between (520 to 527
-		// are Cloudflare's). The issuer may have used the token.
+		// A proxy may have answered (520 to 527 are Cloudflare's) after the issuer used the
+		// token.
 		return lost(said)
 	}
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the login",
 		Hint: "check seeds.token_endpoint in the config of the workers"}
 }
 
-// statusClientClosed is a proxy's status when it lost its client.
 const statusClientClosed = 499
 
-// retryAfter reads the header Retry-After in seconds. It ignores dates.
+// retryAfter ignores dates.
 func retryAfter(resp *http.Response) time.Duration {
 	n, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || n < 0 {
@@ -244,8 +229,7 @@ func retryAfter(resp *http.Response) time.Duration {
 
 var wordLike = regexp.MustCompile(`^[a-z][a-z0-9_.-]{0,60}$`)
 
-// errorCode reads {"error":{"code":…}}, {"error":…} and {"code":…}. A text that does
-// not look like a code is dropped, because it could contain anything.
+// errorCode drops a text that does not look like a code, because it could contain anything.
 func errorCode(body []byte) string {
 	var top struct {
 		Error json.RawMessage `json:"error"`
@@ -270,7 +254,6 @@ func errorCode(body []byte) string {
 	return code
 }
 
-// hostOf returns the name of an endpoint for messages.
 func hostOf(at string) string {
 	u, err := url.Parse(at)
 	if err != nil {
@@ -279,12 +262,11 @@ func hostOf(at string) string {
 	return u.Host
 }
 
-// renewed returns the bundle with the tokens in the answer to a refresh. Everything
-// else in auth.json stays.
+// renewed changes only the tokens and last_refresh of auth.json.
 func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	got := tokensIn(answer)
 	if got["access_token"] == "" && got["refresh_token"] == "" {
-		return nil, errors.New("no token that could be used")
+		return nil, errors.New("neither a valid access_token nor a valid refresh_token")
 	}
 	var file, tokens map[string]json.RawMessage
 	if err := json.Unmarshal(b.Auth(), &file); err != nil {
@@ -308,11 +290,10 @@ func (i Issuer) renewed(b *Bundle, answer []byte) (*Bundle, error) {
 	return b.WithAuth(auth)
 }
 
-// tokensIn returns the usable tokens of an answer, complete or cut. All three are
-// optional, as for codex, and a damaged one is left out. The new refresh token alone
-// makes the login, and must not be lost because of the others. If the refresh token
-// itself is damaged or cut off, nothing is usable, because the old one is no longer
-// valid.
+// tokensIn returns the usable tokens of an answer, complete or cut. Each is optional, as
+// for codex, and a damaged one is left out: the refresh token alone makes the login, and
+// must not be lost because of the others. If the refresh token is damaged or cut off,
+// nothing is usable, because the old one is no longer valid.
 func tokensIn(answer []byte) map[string]string {
 	got := map[string]string{}
 	dec := json.NewDecoder(bytes.NewReader(answer))
@@ -347,7 +328,7 @@ func tokensIn(answer []byte) map[string]string {
 		}
 	}
 	if end, err := dec.Token(); (err != nil || end != json.Delim('}')) && got["refresh_token"] == "" {
-		return nil // a new refresh token may have been in the part that is missing
+		return nil // a new refresh token may be missing
 	}
 	return got
 }
@@ -355,7 +336,7 @@ func tokensIn(answer []byte) map[string]string {
 func text(s string) json.RawMessage {
 	data, err := json.Marshal(s)
 	if err != nil {
-		panic(err) // cannot happen for a text
+		panic(err)
 	}
 	return data
 }

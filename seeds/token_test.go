@@ -112,7 +112,7 @@ func TestARefreshTokenFollowsNoRedirectAndLeavesNoPlainWire(t *testing.T) {
 	}
 	l.Issuer = "http://issuer.example"
 	answer, _ := Issuer{}.Refresh(t.Context(), loginBundle(t, l))
-	if answer.Verdict != VerdictUnknown || !strings.Contains(answer.Reason, "no secret may be sent") {
+	if answer.Verdict != VerdictUnknown || !strings.Contains(answer.Reason, "not safe for a refresh token") {
 		t.Errorf("a login from a plain address: %+v", answer)
 	}
 	if s.Uses(l.Refresh) != 0 {
@@ -210,18 +210,18 @@ func TestWhomOnlyCodexMayAskNobodyAsks(t *testing.T) {
 	defer tls.Close()
 	const at, bearer = "base_url = \"https://llm.example.com/v1\"\n", "experimental_bearer_token = \"key-of-the-provider\"\n"
 	for name, c := range map[string]struct{ auth, conf, says string }{
-		"a key and a stranger":      {keyAuth, ofProvider + at, "nothing in the seed is a key for model provider \"p\""},
-		"a key and a plain wire":    {keyAuth, fmt.Sprintf("openai_base_url = %q\n", plain.URL), "only codex on its host"},
-		"no key":                    {"", ofProvider + at, "nothing in the seed is a key"},
+		"a key and a stranger":      {keyAuth, ofProvider + at, "the seed has no key for model provider \"p\""},
+		"a key and a plain wire":    {keyAuth, fmt.Sprintf("openai_base_url = %q\n", plain.URL), "a worker cannot check this key"},
+		"no key":                    {"", ofProvider + at, "the seed has no key"},
 		"a command's":               {"", ofProvider + at + "auth = {command = \"print-token\"}\n", "takes its key from a command"},
 		"an environment's headers":  {"", ofProvider + at + bearer + "env_http_headers = {X-Key = \"KEY\"}\n", "from an environment"},
-		"the host itself":           {"", ofProvider + fmt.Sprintf("base_url = %q\n", plain.URL) + bearer, "only codex on its host"},
-		"the host itself, secretly": {"", ofProvider + fmt.Sprintf("base_url = %q\n", tls.URL) + bearer, "only codex on its host"},
-		"a plain wire":              {"", ofProvider + "base_url = \"http://llm.example.com/v1\"\n" + bearer, "only codex on its host"},
-		"the host's network":        {"", ofProvider + "base_url = \"https://10.1.2.3/v1\"\n" + bearer, "only codex on its host"},
-		"a name of that network":    {"", ofProvider + "base_url = \"https://llm/v1\"\n" + bearer, "only codex on its host"},
+		"the host itself":           {"", ofProvider + fmt.Sprintf("base_url = %q\n", plain.URL) + bearer, "a worker cannot check this key"},
+		"the host itself, secretly": {"", ofProvider + fmt.Sprintf("base_url = %q\n", tls.URL) + bearer, "a worker cannot check this key"},
+		"a plain wire":              {"", ofProvider + "base_url = \"http://llm.example.com/v1\"\n" + bearer, "a worker cannot check this key"},
+		"the host's network":        {"", ofProvider + "base_url = \"https://10.1.2.3/v1\"\n" + bearer, "a worker cannot check this key"},
+		"a name of that network":    {"", ofProvider + "base_url = \"https://llm/v1\"\n" + bearer, "a worker cannot check this key"},
 		"a profile":                 {keyAuth, "profile = \"x\"\n", "profile \"x\""},
-		"one codex brings":          {"", "model_provider = \"ollama\"\n", "nothing in the seed is a key"},
+		"one codex brings":          {"", "model_provider = \"ollama\"\n", "the seed has no key"},
 	} {
 		answer := Issuer{Client: tls.Client()}.Ask(t.Context(), keyBundle(t, c.auth, c.conf))
 		if answer.Verdict != VerdictUnknown || !strings.Contains(answer.Reason, c.says) || strings.Contains(answer.Reason+answer.Hint, "marked") || strings.Contains(answer.Reason, "key-of-the-provider") {

@@ -15,10 +15,9 @@ import (
 
 const ownAPI = "https://api.openai.com/v1"
 
-// Ask finds out whether a credential that does not rotate is accepted. It makes a
-// request that costs nothing: for the list of models, or for the credential's owner. It
-// asks only the server that codex would use with that credential. If only codex on its
-// host can ask, or if the seed has no key, Ask makes no request.
+// Ask finds out whether a credential that does not rotate is accepted. It makes a request
+// that costs nothing, to the server that codex would use. It makes none if only codex on
+// its host can ask, or if the seed has no key.
 func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	q, answer := i.question(b)
 	if q == nil {
@@ -33,7 +32,7 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("%s cannot be reached (%v)", q.URL.Host, err), Hint: "check that the workers reach it"}
 	}
 	defer resp.Body.Close()
-	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer)) // the body may have an error code
+	body, _ := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	said := fmt.Sprintf("%s answered %d", q.URL.Host, resp.StatusCode)
 	if code := errorCode(body); code != "" {
 		said += " " + code
@@ -42,14 +41,14 @@ func (i Issuer) Ask(ctx context.Context, b *Bundle) Answer {
 	case status == http.StatusOK:
 		return Answer{Verdict: VerdictAlive}
 	case status == http.StatusUnauthorized && q.Header.Get("Authorization") != "":
-		return Answer{Verdict: VerdictSuspect, Reason: said + ": it is not taken", Hint: "see whether the key was revoked or mistyped; import the right one"}
+		return Answer{Verdict: VerdictSuspect, Reason: said + ": the key was refused", Hint: "see whether the key was revoked or mistyped; import the right one"}
 	case status == http.StatusTooManyRequests, status >= 500:
 		return Answer{Verdict: VerdictUnknown, Reason: said, RetryAfter: retryAfter(resp)}
 	}
 	return Answer{Verdict: VerdictUnknown, Reason: said + ", which says nothing of the key"}
 }
 
-// question returns the request. If no request can be made, it returns the Answer.
+// question returns nil and an Answer if no request can be made.
 func (i Issuer) question(b *Bundle) (*http.Request, Answer) {
 	no := func(format string, args ...any) (*http.Request, Answer) {
 		return nil, Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf(format, args...)}
@@ -112,22 +111,21 @@ func (b *Bundle) configWithSettings() ([]byte, error) {
 	return config, err
 }
 
-// A provider is the model provider that a config.toml selects.
 type provider struct {
 	name, base, key string
-	own             bool // codex's own provider, which gets the key of auth.json
-	wants           bool // another provider, which gets the key of auth.json
+	own             bool // codex's own, which gets the key of auth.json
+	wants           bool // another one, which gets the key of auth.json
 	elsewhere       string
 	headers         map[string]string
 	query           url.Values
 }
 
-// bearer returns the key that codex sends to a provider; empty if headers replace it.
-// own is the key of auth.json, which only some providers get.
+// bearer returns the key that codex sends; empty if headers replace it. own is the key of
+// auth.json.
 func (p provider) bearer(own *string) (string, error) {
 	switch {
 	case p.elsewhere != "":
-		return "", fmt.Errorf("model provider %q takes its key from %s, so that only codex on its host can ask", p.name, p.elsewhere)
+		return "", fmt.Errorf("model provider %q takes its key from %s on the host, so a worker cannot check it", p.name, p.elsewhere)
 	case p.own && own != nil:
 		return *own, nil
 	case p.key != "":
@@ -137,12 +135,11 @@ func (p provider) bearer(own *string) (string, error) {
 	case len(p.headers) > 0:
 		return "", nil
 	}
-	return "", fmt.Errorf("nothing in the seed is a key for model provider %q: there is nothing to ask about", p.name)
+	return "", fmt.Errorf("the seed has no key for model provider %q: there is nothing to check", p.name)
 }
 
-// reachable returns the reason why a worker must not ask a provider in place of codex
-// on its host; nil if it may. On the host, the same address may mean another machine,
-// or the worker's request could be read on the way.
+// reachable returns why a worker must not ask in place of codex on its host, or nil. The
+// address may mean another machine there, or the request could be read on the way.
 func (p provider) reachable() error {
 	if p.base == "" {
 		return fmt.Errorf("model provider %q has no base_url that could be asked", p.name)
@@ -155,7 +152,7 @@ func (p provider) reachable() error {
 	ip := net.ParseIP(host)
 	near := ip != nil && (ip.IsLoopback() || ip.IsPrivate() || ip.IsLinkLocalUnicast() || ip.IsUnspecified())
 	if u.Scheme != "https" || near || ip == nil && (!strings.Contains(host, ".") || strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".local")) {
-		return errors.New("only codex on its host can ask its base_url: it is no https, or of that host's own network")
+		return errors.New("a worker cannot check this key: base_url is not https, or is an address of the host's own network")
 	}
 	return nil
 }
@@ -170,7 +167,7 @@ func chosenProvider(config []byte) (provider, error) {
 		return p, err
 	}
 	if profile, _ := c["profile"].(string); profile != "" {
-		return p, fmt.Errorf("its config.toml selects profile %q, which may name another model provider: nobody is asked", profile)
+		return p, fmt.Errorf("its config.toml selects profile %q, which may name another model provider: the key is not checked", profile)
 	}
 	name, _ := c["model_provider"].(string)
 	if name == "" || name == p.name {

@@ -8,12 +8,10 @@ import (
 	"time"
 )
 
-// freshFor is the longest remaining lifetime at which an access token may count as old.
 const freshFor = 48 * time.Hour
 
-// Fresh reads in a login's own claims whether its access token is valid for long
-// enough, and until when it is valid. It proves nothing, because the issuer is not
-// asked.
+// Fresh returns whether a login's access token is valid for long enough by its own claims,
+// and until when.
 func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	var a authJSON
 	if b.Kind() != KindChatGPT || json.Unmarshal(b.Auth(), &a) != nil || a.Tokens == nil {
@@ -30,11 +28,9 @@ func (i Issuer) Fresh(b *Bundle) (Answer, time.Time) {
 	if left := until.Sub(i.now()); left <= before {
 		return Answer{Verdict: VerdictUnknown, Reason: fmt.Sprintf("its access token ends at %s", until.UTC().Format(time.RFC3339))}, until
 	}
-	return Answer{Verdict: VerdictFresh, Reason: fmt.Sprintf("its access token is good until %s by its own words; its issuer was not asked", until.UTC().Format(time.RFC3339))}, until
+	return Answer{Verdict: VerdictFresh, Reason: fmt.Sprintf("its access token is valid until %s by its own claims; the issuer was not asked", until.UTC().Format(time.RFC3339))}, until
 }
 
-// lifetime returns the times at which a JWT was issued and expires; zero if it has
-// none.
 func lifetime(token string) (issued, until time.Time) {
 	var c struct {
 		IssuedAt float64 `json:"iat"`

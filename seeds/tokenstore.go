@@ -10,12 +10,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The result of a refresh has a fixed key in the store, which depends on the login
-// whose token was used. So the next attempt after a killed refresh finds the result
-// there, and does not refresh a second time.
+// The result of a refresh has a key that depends on the login whose token was used. The
+// attempt after a killed refresh finds it, and does not refresh again.
 
-// SaveRefreshed saves the result of a refresh. Saving the same bundle again
-// succeeds.
+// SaveRefreshed saves the result of refreshing the login with digest spent. It may be
+// repeated.
 func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string, b *Bundle) (Ref, error) {
 	ref, err := refreshedRef(name, generation, spent, b)
 	if err != nil {
@@ -27,8 +26,7 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 	if err := verify(ctx, st, ref); err == nil || !errors.Is(err, store.ErrTorn) && !errors.Is(err, store.ErrWrongKey) {
 		return ref, err
 	}
-	// There is another bundle under the key, or the blob is unreadable, so the bundle
-	// is saved beside it.
+	// The key has another bundle or an unreadable blob: save beside it.
 	var suffix [8]byte
 	_, _ = rand.Read(suffix[:]) // never fails
 	ref.Blob += besideMark + hex.EncodeToString(suffix[:])
@@ -38,7 +36,7 @@ func SaveRefreshed(ctx context.Context, st *store.Store, name string, generation
 	return ref, verify(ctx, st, ref)
 }
 
-// LoadRefreshed returns the result of refreshing a login; nil if there is none.
+// LoadRefreshed returns what SaveRefreshed saved; nil if nothing.
 func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation int64, spent string) (Ref, *Bundle, error) {
 	ref, err := refreshedRef(name, generation, spent, nil)
 	if err != nil {
@@ -57,14 +55,12 @@ func LoadRefreshed(ctx context.Context, st *store.Store, name string, generation
 	return ref, b, nil
 }
 
-// besideMark is the beginning of the suffix of a blob that is saved beside another one.
 const besideMark = "-beside-"
 
-// besideTorn returns the bundle that SaveRefreshed saved beside an unreadable blob.
 func besideTorn(ctx context.Context, st *store.Store, torn Ref, cause error) (Ref, *Bundle, error) {
 	all, err := st.List(ctx, torn.Blob+besideMark)
 	if err != nil {
-		return Ref{}, nil, fmt.Errorf("look for seed %s beside what is torn: %w", torn.Name, err)
+		return Ref{}, nil, fmt.Errorf("look for another copy of seed %s, whose blob is damaged: %w", torn.Name, err)
 	}
 	for _, info := range all {
 		if b, err := Load(ctx, st, info.Key); err == nil {
@@ -89,16 +85,14 @@ func refreshedRef(name string, generation int64, spent string, b *Bundle) (Ref, 
 	return ref, nil
 }
 
-// An Intent says that a refresh token is about to be used. It is in the store before
-// the request is made, so that after a kill the next attempt knows that the token may
-// be used up.
+// An Intent says that a refresh token is about to be used. It is stored before the request,
+// so that after a kill the next attempt knows that the token may be used up.
 type Intent struct{ keys []string }
 
-// Intend writes the intent to use a login's refresh token. If there is already an
-// intent for that login, Intend returns no intent and no error, and the token must not
-// be used. A person can override this with word, which must be new each time. If the
-// store cannot guarantee that only one of two intents is written, the error is
-// store.ErrNotExclusive, and the token must not be used at all.
+// Intend writes the intent to use the refresh token of the login with digest auth. It
+// returns nil and no error if that login has an intent: then the token must not be used. A
+// person can override this with word, new each time. With store.ErrNotExclusive the store
+// cannot exclude a second intent, and the token must not be used at all.
 func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Intent, error) {
 	if err := ValidName(name); err != nil {
 		return nil, err
@@ -120,8 +114,7 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 	if word == "" || err != nil {
 		return intent, err
 	}
-	// Callers without a word find the first key even if the store's listing is behind;
-	// the second key is only for this word.
+	// Callers without a word find the first key even if the store's listing is behind.
 	key += "-" + digest([]byte(word))[:16]
 	forced, err := intended(ctx, st, name, key, text, st.CreateOnce(ctx, key, []byte(text)))
 	if forced == nil {
@@ -136,9 +129,8 @@ func Intend(ctx context.Context, st *store.Store, name, auth, word string) (*Int
 	return forced, nil
 }
 
-// intended returns the intent after a write with result err, if the intent in the store
-// is that of this call. A write that reported an error may still have succeeded, and an
-// existing intent may come from an earlier try of this call, so the content decides.
+// intended returns the intent after a write with result err, nil if the intent is another
+// call's. A write that failed may have succeeded after all, so the content decides.
 func intended(ctx context.Context, st *store.Store, name, key, mine string, err error) (*Intent, error) {
 	if err == nil {
 		return &Intent{[]string{key}}, nil
@@ -147,21 +139,21 @@ func intended(ctx context.Context, st *store.Store, name, key, mine string, err 
 	there, seen := st.Get(held, key)
 	switch ours := seen == nil && string(there) == mine; {
 	case ours && ctx.Err() != nil:
-		_ = st.Delete(held, key) // otherwise it would mark an unused token as possibly used up
+		_ = st.Delete(held, key) // it would mark an unused token as possibly used up
 	case ours:
 		return &Intent{[]string{key}}, nil
 	case errors.Is(err, store.ErrExists) && !errors.Is(seen, store.ErrNotFound):
-		return nil, nil // the intent is another call's; one that cannot be read may be, too
+		return nil, nil // another call's intent, or one that cannot be read and may be
 	}
-	// Any other blob under the key is not ours, so it is not deleted.
-	return nil, fmt.Errorf("write down that seed %s is to be refreshed: %w", name, err)
+	// Another blob is not ours, and stays.
+	return nil, fmt.Errorf("record in the store that seed %s is about to be refreshed: %w", name, err)
 }
 
-// Withdraw deletes the intent, because the token was not used up.
+// Withdraw deletes the intent of a token that was not used up.
 func (i *Intent) Withdraw(ctx context.Context, st *store.Store) error {
 	for _, key := range i.keys {
 		if err := st.Delete(ctx, key); err != nil {
-			return fmt.Errorf("write down that a seed was not refreshed: %w", err)
+			return fmt.Errorf("delete the record that a refresh was about to begin: %w", err)
 		}
 	}
 	return nil

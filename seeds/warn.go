@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// Warnings lists the settings in config.toml that will not work in a session, or that
-// expose a secret to other programs than codex. It returns sorted sentences without
-// values.
+// Warnings lists settings in config.toml that will not work in a session or that expose a
+// secret, as sorted sentences without values.
 func (b *Bundle) Warnings() []string {
 	c, err := parseConfig(b.File(configFile))
 	if err != nil {
-		return nil // cannot happen: newBundle refuses such a file
+		return nil // newBundle refuses such a file
 	}
 	var found []string
 	warn := func(table, name, format string, args ...any) {

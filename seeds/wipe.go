@@ -10,13 +10,12 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// ErrNotWiped means that after Wipe a credential is still on the host, or its state
-// is unknown.
+// ErrNotWiped means that a credential is, or may be, on the host after Wipe.
 var ErrNotWiped = errors.New("credentials are not proven gone")
 
-// wipeScript removes the files that may contain a credential: auth.json and
-// config.toml, leftovers of unfinished writes (ours and codex's), and the tokens of MCP
-// servers. Then it looks again, and prints the files that it still finds, or "wiped".
+// wipeScript removes auth.json, config.toml, leftovers of unfinished writes (ours and
+// codex's) and the tokens of MCP servers. It prints the files that it still finds, or
+// "wiped".
 //
 // $1 session folder, $2 CODEX_HOME.
 const wipeScript = `LC_ALL=C; export LC_ALL
@@ -38,10 +37,9 @@ found=$(left)
 [ -n "$found" ] || echo wiped
 printf '%s\n' "$found"`
 
-// Wipe removes the credentials from a CODEX_HOME and looks again. If it returns nil, no
-// credential was found afterwards; perhaps there was none before. Any error wraps
-// ErrNotWiped. If no answer came back, the error also wraps hostexec.ErrOutcomeUnknown.
-// Wiping again is safe. The caller must have stopped codex and saved a rotated token.
+// Wipe removes the credentials from a CODEX_HOME. Nil means that it looked again and found
+// none. Any error wraps ErrNotWiped, and hostexec.ErrOutcomeUnknown if no answer came. Wipe
+// may be repeated. The caller must have stopped codex and saved a rotated token.
 func Wipe(ctx context.Context, h hostexec.Host, codexHome, within string, fence *hostexec.Fence) error {
 	err := wipe(ctx, h, codexHome, within, fence)
 	if err != nil {
