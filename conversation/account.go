@@ -7,8 +7,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codexLimits is codex's id for the limits of the whole account. Every other id is for the
-// limits of one model.
+// codexLimits is codex's id for account-wide limits; others are for one model.
 const codexLimits = "codex"
 
 type rateWindow struct {
@@ -24,8 +23,8 @@ func (w *rateWindow) ours(was *protocol.RateWindow) *protocol.RateWindow {
 	return &protocol.RateWindow{UsedPercent: w.Used, WindowMinutes: w.Window, ResetsAt: w.Resets}
 }
 
-// rateLimitsUpdated handles a notification that comes with each answer of the
-// model. It is usually empty if the provider is not OpenAI.
+// rateLimitsUpdated handles a notification that is usually empty if the provider is not
+// OpenAI.
 func (t *turns) rateLimitsUpdated(p json.RawMessage) {
 	var n struct {
 		Limits struct {
@@ -54,16 +53,14 @@ func (t *turns) rateLimitsUpdated(p json.RawMessage) {
 	t.tellUse()
 }
 
-// tellUse reports the usage so far to Options.Used.
 func (c *core) tellUse() {
 	if c.opt.Used != nil {
 		c.opt.Used(Use{c.st.Usage, c.st.TurnUsage, c.st.Context, c.st.RateLimits})
 	}
 }
 
-// usageUpdated handles a notification that comes once after each answer of the model. It
-// has the thread's total and the part that the answer added. A notification with an
-// unchanged total is a repetition.
+// usageUpdated handles a notification that follows each answer of the model. An unchanged
+// total is a repetition.
 func (t *turns) usageUpdated(p json.RawMessage) {
 	var n wire.UsageNotice
 	if json.Unmarshal(p, &n) != nil || !t.st.ours(n.Notice) {
@@ -88,8 +85,8 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	addUsage(&t.st.TurnUsage, part)
 	addUsage(&t.st.Usage, part)
 	t.tellUse()
-	// codex counts the tokens of an answer after the tools that the answer called have
-	// replied (measured). So the model does not wait for the items that still run now.
+	// codex counts an answer's tokens after the tools that it called have replied
+	// (measured). So the model does not wait for items that still run.
 	for i := range t.st.Items {
 		t.st.Items[i].Background = true
 	}

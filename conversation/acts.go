@@ -39,7 +39,7 @@ func checkAct(a protocol.Act) error {
 	case "", protocol.ActCompact, protocol.ActReview:
 		return nil
 	}
-	return fmt.Errorf("%q is none of compact, review", string(a))
+	return fmt.Errorf("unknown act %q: use compact or review", string(a))
 }
 
 func (d *delivery) sendAct(s *send) {
@@ -50,8 +50,8 @@ func (d *delivery) sendAct(s *send) {
 	d.ourRequest(s, wire.MethodReview, reviewParams{ThreadID: d.st.ThreadID, Target: targetOf(s.Review), Delivery: "inline"})
 }
 
-// takeBegun finds the message that codex accepted in an earlier pump. The pump does not
-// send it again, even if the delivery of other messages is uncertain.
+// takeBegun finds the message that codex accepted in an earlier pump, so that it is not
+// sent again.
 func (d *delivery) takeBegun() {
 	if s := d.find(d.st.Begins); s != nil {
 		s.uncertain = false
@@ -61,9 +61,8 @@ func (d *delivery) takeBegun() {
 	d.st.Begins = ""
 }
 
-// awaitsName handles codex's acceptance of a message that begins a turn. It reports whether
-// codex has yet to name the turn. Until codex does, the message stays unsettled, so that
-// the pump waits.
+// awaitsName reports whether codex accepted a message but has yet to name its turn. Until
+// then the message stays unsettled, so that the pump waits.
 func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 	if s.Kind != SendTurn || turnID != "" || s.settled() || s.Do == "" && d.st.TurnID != "" {
 		return false
@@ -73,7 +72,6 @@ func (d *delivery) awaitsName(s *send, turnID string) (waits bool) {
 	return true
 }
 
-// named settles a message that awaitsName left unsettled: codex has announced its turn.
 func (d *delivery) named(s *send) {
 	s.settle(protocol.Acknowledged, "")
 	d.st.Begins = ""
@@ -88,18 +86,15 @@ func (d *delivery) actsInDoubt() {
 	}
 }
 
-// notSteerable reports whether codex refused a steer because the running turn is an
-// act.
 func notSteerable(e *wire.RPCError) bool {
 	text := strings.ToLower(e.Message + string(e.Data))
 	return strings.Contains(text, "notsteerable") || strings.Contains(text, "cannot steer")
 }
 
-// maxOtherTurn is how often an interrupt that named the wrong turn is sent again.
 const maxOtherTurn = 5
 
-// If an interrupt was sent before codex announced the reviewer's turn, and so named the
-// wrong turn, otherTurn schedules it again. It returns true if it scheduled the interrupt.
+// otherTurn reschedules an interrupt that was sent before codex announced the reviewer's
+// turn.
 func (d *delivery) otherTurn(s *send, try int, e *wire.RPCError) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" || !strings.Contains(e.Message, "expected active turn id") || try < s.try || try >= maxOtherTurn {
 		return false

@@ -9,23 +9,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An ask is a request of ours that is no Send, for example a step of the opening, the
-// barrier, or the request to end commands that an interrupt left running. Its id is
-// <prefix>.<name>.<try>, which is the same in all attempts of a pump. So a later attempt
-// finds the answers to an earlier attempt in the journal and does not ask again.
+// An ask is a request of ours that is no Send. Its id, <prefix>.<name>.<try>, is the same
+// in all attempts, so a later attempt finds earlier answers in the journal.
 type ask struct {
 	method   string
 	params   any
 	limit    time.Duration
 	optional bool  // nobody waits for the answer
-	token    int64 // of a login: the token's generation
+	token    int64 // generation of a login's token
 
 	try   int
 	sent  bool
 	tried bool
 	asked time.Duration // when it was first sent
 	first time.Duration // when it was last sent
-	next  time.Duration // after an overload: do not send before this time
+	next  time.Duration // not to be sent before this time
 	done  bool
 }
 
@@ -39,24 +37,21 @@ const (
 	askHistory
 	askBarrier
 	askClean
-	askLife // a sign of life
+	askLife
 	askLogin
-	askToken  // sent after the answer to codex's request for a token
-	askNaming // sets the thread's name
+	askToken // sent after the answer to codex's request for a token
+	askNaming
 )
 
-// askNames are the names of the asks in the ids of their JSON-RPC requests.
 var askNames = [...]string{"initialize", "account", "models", "thread", "history", "barrier", "clean", "life", "login", "token", "name"}
 
-// The asks of a pump are its requests to codex that are no Sends. Other parts set what to
-// ask and take the answers. This part writes each ask once, repeats it after an overload,
-// and gives up the pump when codex does not answer. It calls no part.
+// The asks part writes each ask once, repeats it after an overload, and gives up the pump
+// when codex does not answer. It calls no part.
 type asks struct {
 	*core
 	all [len(askNames)]*ask // nil: not to be asked
 }
 
-// send sends a request unless it was sent, was answered, or has to wait.
 func (q *asks) send(name askName) {
 	a := q.all[name]
 	if a == nil || a.sent || a.done || a.next > q.now {
@@ -76,13 +71,12 @@ func (q *asks) id(which askName, try int) string {
 		name += "-" + q.opt.nonce()
 	}
 	if a := q.all[which]; which == askLogin && a != nil {
-		name += "-" + strconv.FormatInt(a.token, 10) // so that the answer tells which token codex has
+		name += "-" + strconv.FormatInt(a.token, 10) // tells which token codex has
 	}
 	return q.in.Prefix + "." + name + "." + strconv.Itoa(try)
 }
 
-// tired gives up a question that codex does not answer. It is for questions whose answers a
-// turn does not need. It reports whether it gave up now.
+// tired gives up a question whose answer no turn needs, and reports whether it did so now.
 func (q *asks) tired(name askName, what string) bool {
 	a := q.all[name]
 	if a.done || !a.tried || q.now-a.first < a.limit {
@@ -93,13 +87,11 @@ func (q *asks) tired(name askName, what string) bool {
 	return true
 }
 
-// backoff returns how long to wait before the next try: from a quarter of a second to eight
-// seconds.
+// backoff grows from a quarter of a second to eight seconds.
 func backoff(try int) time.Duration {
 	return 250 * time.Millisecond << min(try, 5)
 }
 
-// wake registers when an ask or its answer is due.
 func (q *asks) wake(soon func(time.Duration)) {
 	for _, a := range q.all {
 		switch {
@@ -112,7 +104,7 @@ func (q *asks) wake(soon func(time.Duration)) {
 	}
 }
 
-// expire gives up the pump if an answer that somebody waits for is overdue.
+// expire gives up the pump if an answer is overdue that is not optional.
 func (q *asks) expire() {
 	for _, a := range q.all {
 		if a == nil || a.done || a.optional || !a.tried {

@@ -8,16 +8,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// An auto is an answer that needs no decision. It is written when the journal has been read
-// up to the pump's start and shows no resolution.
+// An auto is an answer that needs no decision, to be written if the backlog shows no
+// resolution.
 type auto struct {
 	key  string
 	line wire.Outgoing
 }
 
-// The autos are the answers to codex that need no decision and are not written yet. Other
-// parts add answers. The machine flushes them when it has read the backlog. This part calls
-// no other.
+// The autos part holds the answers that are not written yet. It calls no other.
 type autos struct {
 	*core
 	list []auto
@@ -34,13 +32,12 @@ func (s *autos) flush() {
 	s.list = nil
 }
 
-// drop forgets the answer to a request that codex does not wait for any more.
 func (s *autos) drop(key string) {
 	s.list = slices.DeleteFunc(s.list, func(a auto) bool { return a.key == key })
 }
 
 // refuse answers in the shape that the request requires, so that codex goes on. why says
-// what is wrong with the request, if it is of a family that people can decide.
+// what is wrong with a request that could be decided otherwise.
 func (s *autos) refuse(msg *wire.Message, why string) {
 	what, o := refusal(msg.Method, why, s.st.CodexVersion)
 	o.ID = msg.ID
@@ -53,8 +50,6 @@ func (s *autos) refuse(msg *wire.Message, why string) {
 	s.entry(e)
 }
 
-// refusal returns the answer to a request that nobody decides, and a name for the
-// request.
 func refusal(method, why, version string) (what string, o wire.Outgoing) {
 	failure := func(text string) { o.Error = &wire.RPCError{Code: wire.CodeInvalidRequest, Message: orWord(why, text)} }
 	declined := func() {

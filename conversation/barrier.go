@@ -7,10 +7,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// barrier reports whether the pump now knows for certain which messages codex has. If an
-// earlier attempt may have written a message that the journal does not show, barrier asks
-// codex to read the thread. codex answers this only after it has answered everything
-// written before.
+// barrier reports whether the pump knows which messages codex has. If an earlier attempt
+// may have written one that the journal does not show, barrier asks codex to read the
+// thread, which codex answers only after everything written before.
 func (d *delivery) barrier() bool {
 	need, history := false, false
 	for _, s := range d.sends {
@@ -18,7 +17,7 @@ func (d *delivery) barrier() bool {
 			continue
 		}
 		need = true
-		// An earlier codex process may have received the message and died before saying so.
+		// An earlier process may have received the message and died before it said so.
 		history = history || s.Uncertain && s.Kind == SendTurn
 	}
 	if !need {
@@ -48,7 +47,6 @@ func (d *delivery) barrier() bool {
 func (d *delivery) barrierAnswered() { d.barred = true }
 
 // historyRead looks for messages that an earlier codex process took before it died.
-// Their turns ended with it.
 func (d *delivery) historyRead(r *wire.Message) {
 	d.actsInDoubt()
 	var a struct {
@@ -58,8 +56,7 @@ func (d *delivery) historyRead(r *wire.Message) {
 		} `json:"data"`
 	}
 	if r.Error != nil || json.Unmarshal(r.Result, &a) != nil || !wire.Has(d.st.CodexVersion, wire.ClientIDs) {
-		// An older codex does not show this, so only the journal does. But the journal of
-		// this process does not show messages for another process.
+		// An older codex shows a message only in the journal of the process that had it.
 		for _, s := range d.sends {
 			if s.doubtful() && s.Kind == SendTurn && s.Incarnation > 0 && s.Incarnation < d.st.Cursor.Incarnation {
 				s.settle(protocol.Void, "codex cannot say whether it had the message before its process ended")
@@ -87,8 +84,8 @@ func (d *delivery) historyRead(r *wire.Message) {
 	}
 }
 
-// After the end of a turn, ascertain finds out whether the messages that were to steer the
-// turn came in time. A message that came too late will become a turn of its own.
+// ascertain finds out, after a turn's end, which steers came in time. A later one becomes a
+// turn.
 func (d *delivery) ascertain() {
 	if d.canceled || !d.barrier() {
 		return
@@ -100,8 +97,6 @@ func (d *delivery) ascertain() {
 	}
 }
 
-// ascertained reports whether ascertain is done and no Tell is in doubt. Of each message
-// that this pump has written, codex's answer shows what became of it.
 func (d *delivery) ascertained() bool {
 	for _, s := range d.sends {
 		if s.Kind == SendSteer && !s.settled() || s.Kind == sendTell && s.doubtful() {

@@ -6,23 +6,22 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Spent is the part of a session's use of its budget that other fields of PumpState do not
-// count. It is a function of the journal and the inputs of the pumps.
+// Spent is the use of the budget that PumpState has nowhere else. It is a function of the
+// journal and the inputs.
 type Spent struct {
 	Commands int64 `json:"commands,omitempty"`
 	TimeMS   int64 `json:"time_ms,omitempty"`
-	// CountedMS is the time up to which the running turn's time was counted. It is 0 before
-	// the turn began, and -1 if counting starts at the next time that the journal tells.
-	CountedMS int64 `json:"counted_ms,omitempty"`
-	// Warned holds the bounds that a warning was already given for.
-	Warned protocol.Bounds `json:"warned,omitzero"`
-	// Over names the exceeded bound for which the pump interrupts the running turn.
+	// CountedMS is the time up to which the turn's time was counted: 0 before the turn, -1
+	// if counting starts at the next time in the journal.
+	CountedMS int64           `json:"counted_ms,omitempty"`
+	Warned    protocol.Bounds `json:"warned,omitzero"`
+	// Over is the bound for which the pump interrupts the turn.
 	Over string `json:"over,omitempty"`
-	// Stopped says that a person interrupted the running turn in an earlier pump.
+	// Stopped says that a person interrupted the turn in an earlier pump.
 	Stopped bool `json:"stopped,omitempty"`
 }
 
-// BudgetUses returns all bounds of the budget, in the order of the command line.
+// BudgetUses returns all bounds in the order of the command line.
 func BudgetUses(b protocol.Bounds, st *PumpState) [5]protocol.BudgetUse {
 	w := st.Spent.Warned
 	use := func(name string, used, limit, warned int64) protocol.BudgetUse {
@@ -52,8 +51,8 @@ func budgetWarned(b *protocol.Bounds, u protocol.BudgetUse) {
 	}
 }
 
-// useIsOver reports whether a turn must end for this bound. The last token, approval or
-// command is still allowed; for time, reaching the limit is enough.
+// useIsOver reports whether a turn must end. The last token, approval or command is
+// allowed; for time, reaching the limit is enough.
 func useIsOver(u protocol.BudgetUse) bool {
 	switch {
 	case u.Limit <= 0, u.Name == protocol.BudgetTurns:
@@ -64,10 +63,8 @@ func useIsOver(u protocol.BudgetUse) bool {
 	return u.Used > u.Limit
 }
 
-// useIsNear reports whether four fifths are used.
 func useIsNear(u protocol.BudgetUse) bool {
 	return u.Limit > 0 && u.Used >= u.Limit-u.Limit/5 && !useIsOver(u)
 }
 
-// spentOf returns the tokens that count against a budget.
 func spentOf(u protocol.Usage) int64 { return u.Input + u.Output }

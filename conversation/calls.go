@@ -14,22 +14,20 @@ import (
 )
 
 // The calls part serves codex's calls of our tools. It owns Calls and Progress of the
-// state. The end of a turn drops the turn's calls, and the beginning of a turn clears
-// Progress. It may call the autos, which give answers at once, and the requests, which
-// ask people.
+// state, and may call the autos and the requests.
 type calls struct {
 	*core
 	autos    *autos
 	requests *requests
 
-	due    []OpenCall               // for the driver to carry out
-	called map[string]time.Duration // when each call was given to the driver, by id; ended calls stay
+	due    []OpenCall
+	called map[string]time.Duration // when the driver got each call; ended ones stay
 }
 
 // An OpenCall is a tool call that is not known to be answered.
 type OpenCall struct {
 	RPC    json.RawMessage `json:"rpc"`
-	Thread string          `json:"thread,omitempty"` // the sub-agent's thread, if the call is not of the session's thread
+	Thread string          `json:"thread,omitempty"` // set for a sub-agent's call
 	ToolCall
 }
 
@@ -40,22 +38,17 @@ type toolReplied struct {
 }
 
 const (
-	// maxCalls bounds the calls that are carried out at the same time. If the model makes
-	// more, it is told to wait.
-	maxCalls = 8
-	// maxCallArgs bounds the arguments of one call, which the state holds, in bytes.
+	maxCalls    = 8
 	maxCallArgs = 8 << 10
-	// callGrace is how long a pump that has requests to report waits for a call that is
-	// being carried out. If the pump returned, the next one would have to begin the call
-	// again.
+	// callGrace is how long a pump with requests to report waits for a call, which the next
+	// pump would begin again.
 	callGrace = 10 * time.Second
 
 	maxStep = 60
 )
 
-// toolCalled handles codex's call of a tool. Progress is stored and answered at
-// once. A call that has to be carried out stays in the state until codex is known
-// to have the answer, so that a later pump carries it out again.
+// toolCalled handles a call. One that has to be carried out stays in the state until codex
+// is known to have the answer, so that a later pump carries it out again.
 func (t *calls) toolCalled(msg *wire.Message) {
 	var p toolParams
 	if err := json.Unmarshal(msg.Params, &p); err != nil || p.Space != nil && *p.Space != "" || !t.offers(p.Tool) {
@@ -113,22 +106,20 @@ func (t *calls) open(rpc json.RawMessage, p toolParams) {
 		no(fmt.Sprintf("%d calls are being carried out at this moment. Call again when one of them was answered.", maxCalls))
 		return
 	}
-	// The state passes through workflows, so secrets are redacted. The call is made with
-	// the redacted text.
+	// The state passes through workflows, so secrets are redacted, also for the tool.
 	args := json.RawMessage(t.redact(string(p.Args)))
 	if !json.Valid(args) {
 		args = nil
 	}
 	t.st.Calls = append(t.st.Calls, OpenCall{RPC: slices.Clone(rpc), Thread: t.st.keyOf(p.ThreadID, "").thread, ToolCall: ToolCall{
-		// The ID is the place in the journal, because a model may use one id for two calls.
+		// A model may use one call id twice; a place in the journal is unique.
 		ID:   "i" + strconv.Itoa(t.st.Cursor.Incarnation) + "." + strconv.FormatInt(t.line.Offset, 10),
 		Call: wire.Excerpt(p.CallID, 200), Tool: p.Tool, Args: args, Turn: t.st.Turn, TurnID: p.TurnID, AtMS: t.st.AtMS,
 	}})
 }
 
-// done records that a call is over: codex has the answer or no longer wants one. Only the
-// end of the item that has the call's id shows this. codex sends no serverRequest/resolved
-// for tool calls (measured).
+// done records that codex no longer waits for a call. Only the end of its item shows this:
+// codex sends no serverRequest/resolved for tool calls (measured).
 func (t *calls) done(call itemKey) {
 	var keys []string
 	for _, o := range t.st.Open {
@@ -146,7 +137,6 @@ func (t *calls) done(call itemKey) {
 	}
 }
 
-// begin makes the driver carry out the open calls, each once in this pump.
 func (t *calls) begin() {
 	for _, c := range t.st.Calls {
 		key := wire.IDKey(c.RPC)
@@ -165,8 +155,7 @@ func (t *calls) begin() {
 	}
 }
 
-// calling reports whether the pump must wait for a call before it returns to report
-// requests.
+// calling reports whether the report of requests must wait for a call.
 func (t *calls) calling() bool {
 	for _, c := range t.st.Calls {
 		if at, known := t.called[wire.IDKey(c.RPC)]; !known || t.now-at < callGrace {
@@ -176,7 +165,6 @@ func (t *calls) calling() bool {
 	return false
 }
 
-// wake registers when the result of calling may change.
 func (t *calls) wake(soon func(time.Duration)) {
 	for _, c := range t.st.Calls {
 		if at, known := t.called[wire.IDKey(c.RPC)]; known {
@@ -185,10 +173,9 @@ func (t *calls) wake(soon func(time.Duration)) {
 	}
 }
 
-// replied gives the outcome of a call to codex. The call stays open until codex shows that
-// it has the answer. If this pump dies before that, the next one repeats the call with the
-// same ID. The repetition changes nothing and gives the same reply. codex takes the first
-// reply.
+// replied gives the outcome to codex. If this pump dies before codex shows that it has the
+// answer, the next pump repeats the call with the same ID, which changes nothing and gives
+// the same reply. codex takes the first reply.
 func (t *calls) replied(r toolReplied) {
 	i := slices.IndexFunc(t.st.Calls, func(c OpenCall) bool { return wire.IDKey(c.RPC) == r.key })
 	switch {
@@ -201,7 +188,6 @@ func (t *calls) replied(r toolReplied) {
 	}
 }
 
-// offers reports whether the session's threads have the tool.
 func (t *calls) offers(tool string) bool { return slices.Contains(t.in.Thread.Tools, tool) }
 
 func (s *PumpState) callAt(rpc json.RawMessage) int {

@@ -5,8 +5,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// clean asks codex to end the commands that an interrupted turn left running. The interrupt
-// itself does not end them.
+// clean ends the commands that an interrupted turn left running.
 func (d *delivery) clean() {
 	if d.wantsClean() && !d.canceled {
 		d.asks.all[askClean].params = wire.ThreadIDParams{ThreadID: d.st.ThreadID}
@@ -23,8 +22,8 @@ func (d *delivery) wantsClean() bool {
 	return false
 }
 
-// cleaned reports whether the commands have ended. codex answers the request before it
-// kills them, so only the finished item shows that a command is gone.
+// cleaned reports whether the commands have ended. codex answers before it kills them, so
+// only finished items show it.
 func (d *delivery) cleaned() bool {
 	if !d.wantsClean() {
 		return true

@@ -11,9 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A core holds what all parts of a machine share: the input, the state, the current line
-// and time, and the output to codex (write), to the sink (entry, emit) and to the caller
-// (giveUp, err). It calls no part.
+// A core is what all parts of a machine share. It calls no part.
 type core struct {
 	in   PumpInput
 	opt  Options
@@ -22,17 +20,17 @@ type core struct {
 	log  *slog.Logger
 
 	st   PumpState
-	size int64 // journal length when the wire was attached
+	size int64 // of the journal when the wire was attached
 	out  [][]byte
 	err  error // of the sink, or of encoding
 
-	now      time.Duration // since the pump began
+	now      time.Duration
 	lastLine time.Duration
 	caught   bool // everything up to size was read
 	canceled bool
 
-	line    wire.Line // the current line
-	perLine int       // entries that the current line has made so far
+	line    wire.Line
+	perLine int // entries made for the current line
 
 	reason  PumpReason // why to return before the turn's end
 	problem *protocol.Problem
@@ -57,7 +55,6 @@ func cloneState(s PumpState) PumpState {
 	return s
 }
 
-// at returns the time of the current line.
 func (c *core) at() time.Time { return time.UnixMilli(c.st.AtMS).UTC() }
 
 func (c *core) write(o wire.Outgoing) {
@@ -69,8 +66,8 @@ func (c *core) write(o wire.Outgoing) {
 	c.out = append(c.out, line)
 }
 
-// entry gives the sink a transcript entry for the current line. The id comes from
-// the line's offset, so the same journal always gives the same ids.
+// entry gives the sink an entry for the current line. The id comes from the line's offset,
+// so the same journal gives the same ids.
 func (c *core) entry(e protocol.Entry) {
 	e.ID = "i" + strconv.Itoa(c.st.Cursor.Incarnation) + "." + strconv.FormatInt(c.line.Offset, 10)
 	if c.perLine > 0 {
@@ -115,9 +112,8 @@ func (c *core) giveUp(why PumpReason, p *protocol.Problem) {
 	}
 }
 
-// tooBusy makes the pump return Overloaded after codex has reported overload for
-// Limits.Request. The workflow then waits and shows this. The refused messages had no
-// effect.
+// tooBusy gives up after codex reported overload for Limits.Request. The refused messages
+// had no effect.
 func (c *core) tooBusy() {
 	c.giveUp(Overloaded, problem(protocol.EndOverloaded, "codex answered for "+c.lim.Request.String()+" that it is overloaded"))
 }

@@ -7,11 +7,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// deliver writes what is due, in order. All other sends wait for the answer to a message
-// that begins a turn, because a steer or an interrupt needs the turn's id. They also wait
-// for the answer to a Tell, because the next turn must have the Tell.
+// deliver writes what is due, in order. Sends wait for the answer to a message that begins
+// a turn, because a steer or interrupt needs the turn's id, and for the answer to a Tell,
+// because the next turn must have it.
 func (d *delivery) deliver() {
-	behind := false // a message waits for the end of a turn that codex began
+	behind := false // a message waits for a foreign turn's end
 	for _, s := range d.sends {
 		switch {
 		case s.settled(), d.tellWaits(s):
@@ -33,7 +33,7 @@ func (d *delivery) deliver() {
 			}
 			behind = !s.settled()
 		case SendSteer:
-			if !behind { // otherwise the steer is for the turn of the message that waits
+			if !behind { // otherwise the steer is for the waiting message's turn
 				d.sendSteer(s)
 			}
 		case SendDecision:
@@ -46,7 +46,7 @@ func (d *delivery) deliver() {
 
 func (d *delivery) sendTurn(s *send) {
 	if d.st.Foreign {
-		return // the message waits for the turn's end
+		return
 	}
 	if d.st.TurnID != "" {
 		// codex would silently take the message into the running turn.
@@ -69,7 +69,7 @@ func (d *delivery) sendTurn(s *send) {
 
 func (d *delivery) sendSteer(s *send) {
 	if d.st.TurnID == "" || s.Turn > 0 && s.Turn != d.st.Turn {
-		s.settle(protocol.Void, "no turn is running, or not that one")
+		s.settle(protocol.Void, "the turn that this message was to steer is not running")
 		return
 	}
 	if s.Unsayable != "" {
@@ -90,9 +90,8 @@ func (d *delivery) sendInterrupt(s *send) {
 	d.ourRequest(s, wire.MethodInterrupt, wire.TurnInterruptParams{ThreadID: d.st.ThreadID, TurnID: d.st.active()})
 }
 
-// interruptNow sends interrupts before a long backlog is read, to stop a codex that writes
-// faster than we read. If the turn of an interrupt has ended, codex refuses the interrupt
-// and says why.
+// interruptNow interrupts before a long backlog is read, to stop a codex that writes faster
+// than the pump reads. codex refuses an interrupt of an ended turn.
 func (d *delivery) interruptNow() {
 	for _, s := range d.sends {
 		if s.Kind == SendInterrupt && !s.settled() {
@@ -106,9 +105,8 @@ func (d *delivery) ourRequest(s *send, method string, params any) {
 	d.write(wire.Outgoing{ID: sendPrefix + s.ID + "/" + strconv.Itoa(s.try), Method: method, Params: params})
 }
 
-// sendDecision answers a request that is still open. A second answer is harmless, because
-// codex acts on the first answer and ignores the rest. So a later attempt need not find out
-// whether an earlier one answered.
+// sendDecision answers an open request. codex ignores a second answer, so a later attempt
+// may answer again.
 func (d *delivery) sendDecision(s *send) {
 	switch {
 	case s.Incarnation != d.st.Cursor.Incarnation:
@@ -128,11 +126,11 @@ func (d *delivery) sendDecision(s *send) {
 }
 
 func unfitText(why error) string {
-	return "codex was told no, since the decision does not fit what it asked: " + why.Error()
+	return "the request was declined, because the decision does not fit it: " + why.Error()
 }
 
-// declineInstead declines a request whose decision does not fit, so that codex does
-// not wait for ever. The decision's sender learns why.
+// declineInstead declines a request whose decision does not fit, so that codex does not
+// wait for ever.
 func (d *delivery) declineInstead(s *send, why error) {
 	no := s.Send
 	no.Outcome, no.Reason = protocol.Decline, why.Error()

@@ -9,8 +9,8 @@ import (
 )
 
 // A delivery brings the Sends to codex, in order, each at most once, and finds out how far
-// each got. The part owns Begins and Interrupted of the state. It may call the asks, the
-// turns, because messages begin turns, and the demands, which give a decision its form.
+// each got. It owns Begins and Interrupted of the state. It may call the asks, the turns
+// and the demands.
 type delivery struct {
 	*core
 	asks    *asks
@@ -18,11 +18,11 @@ type delivery struct {
 	demands *demands
 
 	sends       []*send
-	barred      bool          // codex has answered the barrier
-	interruptAt time.Duration // when codex accepted an interrupt of the running turn; 0 if it has not
+	barred      bool
+	interruptAt time.Duration // when codex accepted an interrupt of the turn; 0 if it has not
 }
 
-// resume takes the sends of the input, and adds the sends that an earlier pump decided on.
+// resume takes the sends of the input and of an earlier pump.
 func (d *delivery) resume() {
 	d.takeTell()
 	for _, s := range d.in.Sends {
@@ -35,14 +35,13 @@ func (d *delivery) resume() {
 	}
 }
 
-// addOwn adds a send that the pump makes itself.
 func (d *delivery) addOwn(what Send, uncertain bool) *send {
 	s := &send{Send: what, state: protocol.Decided, own: true, uncertain: uncertain}
 	d.sends = append(d.sends, s)
 	return s
 }
 
-// upToDate starts the time limits of the answers, because answers come after the backlog.
+// upToDate starts the time limits of answers, which come after the backlog.
 func (d *delivery) upToDate() {
 	for _, s := range d.sends {
 		if s.wrote {
@@ -51,7 +50,6 @@ func (d *delivery) upToDate() {
 	}
 }
 
-// mayBegin reports whether a message may have begun the running turn.
 func (d *delivery) mayBegin() bool {
 	for _, s := range d.sends {
 		if s.Kind == SendTurn && !s.settled() && (s.wrote || s.uncertain) {
@@ -61,7 +59,6 @@ func (d *delivery) mayBegin() bool {
 	return false
 }
 
-// settled reports whether no send is left to write or to be answered.
 func (d *delivery) settled() bool {
 	for _, s := range d.sends {
 		if !s.settled() && !d.tellWaits(s) {
@@ -71,7 +68,6 @@ func (d *delivery) settled() bool {
 	return true
 }
 
-// report returns how far each Send got.
 func (d *delivery) report() (all []protocol.Delivery) {
 	for _, s := range d.sends {
 		if s.own {
@@ -82,7 +78,6 @@ func (d *delivery) report() (all []protocol.Delivery) {
 	return all
 }
 
-// wake registers when a send or its answer is due.
 func (d *delivery) wake(soon func(time.Duration)) {
 	for _, s := range d.sends {
 		switch {
@@ -98,7 +93,6 @@ func (d *delivery) wake(soon func(time.Duration)) {
 	}
 }
 
-// expire gives up the pump if codex does not take a send in time.
 func (d *delivery) expire() {
 	for _, s := range d.sends {
 		since := s.asked
@@ -121,7 +115,7 @@ func (d *delivery) expire() {
 				d.tooBusy()
 				return
 			}
-			continue // the send is tried again until the turn's deadline
+			continue // tried again until the turn's deadline
 		}
 		d.giveUp(TimedOut, problem(protocol.EndRequestTimeout, fmt.Sprintf("codex did not acknowledge the %s %q within %s", s.Kind, s.ID, d.lim.Request)))
 		return
@@ -137,7 +131,6 @@ func (d *delivery) find(id string) *send {
 	return nil
 }
 
-// tellSettled calls Options.Settled once for each settled send.
 func (d *delivery) tellSettled() {
 	if d.opt.Settled == nil {
 		return
@@ -150,7 +143,7 @@ func (d *delivery) tellSettled() {
 	}
 }
 
-// resumeJudged adds the sends of the answers that a policy gave in an earlier pump.
+// resumeJudged adds a policy's answers from an earlier pump.
 func (d *delivery) resumeJudged() {
 	for _, o := range d.st.Open {
 		if o.Judged != nil {
@@ -175,10 +168,8 @@ func (d *delivery) interruptedByOthers() bool {
 	return false
 }
 
-// turnBegins forgets the interrupt of an earlier turn.
 func (d *delivery) turnBegins() { d.st.Interrupted = false }
 
-// settleAtEnd settles the Sends that belonged to the turn.
 func (d *delivery) settleAtEnd(status string) {
 	d.st.Interrupted = false
 	for _, s := range d.sends {

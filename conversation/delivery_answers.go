@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// answered handles codex's answer to a Send, which an earlier attempt or pump may have
-// written.
+// answered handles the answer to a Send, which an earlier attempt or pump may have written.
 func (d *delivery) answered(id string, try int, r *wire.Message) {
 	s := d.find(id)
 	if r.Error != nil {
@@ -75,7 +74,6 @@ func (d *delivery) refused(s *send, id string, try int, e *wire.RPCError) {
 	}
 }
 
-// echoed handles a user message from codex that has a Send's id.
 func (d *delivery) echoed(turnID, id string) {
 	s := d.find(id)
 	if s == nil || s.settled() || s.Kind != SendTurn && s.Kind != SendSteer {
@@ -87,10 +85,9 @@ func (d *delivery) echoed(turnID, id string) {
 	}
 }
 
-// If codex refused an interrupt although a turn runs, tooEarly schedules the interrupt
-// again. codex answers turn/start before the turn is active (measured on 0.169). It refuses
-// an interrupt that comes in between, and the interrupt would be lost. If the turn has
-// ended, the journal shows its end, which voids the interrupt.
+// tooEarly reschedules an interrupt that codex refused although a turn runs: codex answers
+// turn/start before the turn is active (measured on 0.169). If the turn has ended, its end
+// in the journal voids the interrupt.
 func (d *delivery) tooEarly(s *send, try int) bool {
 	if s.Kind != SendInterrupt || s.settled() || d.st.TurnID == "" {
 		return false
@@ -102,7 +99,7 @@ func (d *delivery) tooEarly(s *send, try int) bool {
 	return true
 }
 
-// nowActive makes interrupts that came too early due at once.
+// nowActive makes interrupts that came too early due.
 func (d *delivery) nowActive() {
 	for _, s := range d.sends {
 		if s.early && !s.wrote {
@@ -111,9 +108,8 @@ func (d *delivery) nowActive() {
 	}
 }
 
-// refusedToStop schedules the pump's own interrupt again. It does not record the
-// refusal: the interrupt may come from one attempt's clock, and another attempt that
-// reads the same journal would not know of it.
+// refusedToStop reschedules the pump's own interrupt. It records nothing: if one attempt's
+// clock caused the interrupt, another attempt does not know of it.
 func (d *delivery) refusedToStop(s *send, try int, why string) {
 	if s == nil || s.settled() || d.st.TurnID == "" || try < s.try {
 		return
@@ -122,15 +118,14 @@ func (d *delivery) refusedToStop(s *send, try int, why string) {
 	s.try, s.wrote, s.state, s.next = try+1, false, protocol.Decided, d.now+backoff(try)
 }
 
-// decisionAnswered settles the decisions of a request that codex no longer waits for.
 func (d *delivery) decisionAnswered(key string) {
 	for _, s := range d.sends {
 		if s.Kind != SendDecision || s.Incarnation != d.st.Cursor.Incarnation || wire.IDKey(s.RPC) != key || s.settled() {
 			continue
 		}
 		if s.unfit == "" && s.uncertain && !s.wrote && d.st.openAt(s.RPC) >= 0 {
-			// An earlier attempt wrote the answer. The same check of the decision shows
-			// whether that answer was the decision or a decline.
+			// An earlier attempt wrote the answer. The same check shows whether it was the
+			// decision or a decline.
 			if _, err := d.demands.decision(s.Send); err != nil {
 				s.unfit = unfitText(err)
 			}

@@ -2,15 +2,14 @@ package conversation
 
 import "fairlead.dev/fairlead/conversation/wire"
 
-// The demands hold the full text of the open requests. The state has no room for it, so a
-// pump that answers a request reads the request's line again. The requests part adds to
-// them, and the delivery makes answers from them. This part calls no other.
+// The demands part holds the full text of open requests, for which the state has no room; a
+// pump that answers reads the request's line again. It calls no other.
 type demands struct {
 	*core
-	byID map[string]*asked // by request id
+	byID map[string]*asked
 }
 
-// decision returns the answer for codex. It adds secret answers to the Redactor.
+// decision returns codex's answer and tells the Redactor secret answers.
 func (e *demands) decision(s Send) (any, error) {
 	a := e.byID[wire.IDKey(s.RPC)]
 	i := e.st.openAt(s.RPC)

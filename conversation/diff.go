@@ -10,12 +10,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// MaxDiff bounds the diff of a turn that is kept, in bytes.
+// MaxDiff bounds the kept diff of a turn, in bytes.
 const MaxDiff = 4 << 20
 
-// A DiffSink also receives the diffs of turns. When a pump returns, it hands over the
-// newest diff that it has seen, unless an earlier pump handed over the same one. A second
-// attempt of the pump hands it over again.
+// A DiffSink also receives diffs of turns. A returning pump hands over the newest one,
+// unless an earlier pump handed over the same. A second attempt hands it over again.
 type DiffSink interface {
 	Diff(protocol.TurnDiff) error
 }
@@ -39,21 +38,20 @@ func (t *turns) handDiff() {
 	}
 	d := *t.diff
 	was, sum := t.st.Diffed, sha256.Sum256([]byte(d.Text))
-	// A second attempt hands over its diff in any case: an earlier attempt may have handed
-	// over another diff.
+	// An earlier attempt may have handed over another diff.
 	if t.st.Diffed = fmt.Sprintf("%d %x", d.Turn, sum[:16]); !ok || t.st.Diffed == was && t.opt.Attempt <= 1 {
 		t.diff = nil
 		return
 	}
 	d.Text = t.redact(d.Text)
 	if len(d.Text) > MaxDiff {
-		// Cut at a line's end, so that it is still a diff.
+		// at a line's end, so that it is still a diff
 		d.Text, d.Cut = d.Text[:strings.LastIndexByte(d.Text[:MaxDiff], '\n')+1], true
 	}
 	t.err, t.diff = sink.Diff(d), nil
 }
 
-// diffStat counts a unified diff as git's --shortstat does.
+// diffStat counts as git's --shortstat does.
 func diffStat(diff string) string {
 	files, added, removed := 0, 0, 0
 	inHunk := false

@@ -11,11 +11,11 @@ import (
 )
 
 // asked is a request of codex, in full. The digest covers its exported fields except
-// Method. These are all that would happen if the answer is yes, and nothing that differs
-// when codex asks the same again. An asked is complete, not redacted, and never stored.
+// Method: all that a yes would do, and nothing that differs when codex asks again. An asked
+// is not redacted and never stored.
 type asked struct {
 	Kind        protocol.RequestKind
-	Action      string // what codex wants to do with the command, if not run it
+	Action      string // what to do with the command, if not run it
 	Command     string
 	CWD         string
 	Changes     []wire.Change
@@ -23,25 +23,25 @@ type asked struct {
 	Network     json.RawMessage
 	Permissions json.RawMessage
 	Questions   []protocol.Question
-	Server      string // an MCP server
+	Server      string
 	Tool        string
-	Args        json.RawMessage // of the tool
-	Message     string          // of an MCP server
-	Schema      json.RawMessage // of its form
+	Args        json.RawMessage
+	Message     string
+	Schema      json.RawMessage
 	URL         string
-	// Amendment is the decision, in codex's shape, that would change rules for the
-	// whole codex home; set only if such decisions may be offered.
+	// Amendment is the decision, in codex's shape, that would change rules for the whole
+	// codex home, if it may be offered.
 	Amendment json.RawMessage
 
 	Method             string
 	thread, turn, item string
 	reason             string
 	shown              string // the command as the model wrote it
-	ofTool             bool   // an elicitation that allows a call of an MCP tool
+	ofTool             bool   // asks whether an MCP tool may be called
 	startedMS          int64
 }
 
-// keeps reports whether the pump that answers the request needs the request's line.
+// keeps reports whether an answer needs the request's line.
 func (a *asked) keeps() bool {
 	switch a.Method {
 	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
@@ -51,8 +51,8 @@ func (a *asked) keeps() bool {
 }
 
 // digest returns the SHA-256 of the canonical JSON: sorted keys, no spaces, no HTML
-// escapes, no empty members. It is computed before redaction, so the same request always
-// has the same digest, whichever secrets are known.
+// escapes, no empty members. It is computed before redaction, so it does not depend on the
+// known secrets.
 func (a *asked) digest() string {
 	m := map[string]any{"kind": string(a.Kind)}
 	set := func(name, value string) {
@@ -96,7 +96,7 @@ func (a *asked) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// plainJSON decodes raw and keeps numbers as they are written.
+// plainJSON keeps numbers as they are written.
 func plainJSON(raw json.RawMessage) (v any, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
@@ -104,7 +104,7 @@ func plainJSON(raw json.RawMessage) (v any, err error) {
 	return v, err
 }
 
-// canonical encodes v with sorted map keys, as encoding/json does.
+// canonical encodes v with sorted keys, as encoding/json does.
 func canonical(v any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// decodeItem decodes an item. If its members are not as expected, it decodes at
-// least the id and the type.
+// decodeItem decodes an item, or only its id and type if other members are unexpected.
 func decodeItem(p json.RawMessage) (wire.ItemNotice, bool) {
 	var n wire.ItemNotice
 	if json.Unmarshal(p, &n) == nil {
@@ -62,7 +61,7 @@ func (t *turns) itemStarted(p json.RawMessage) {
 	}
 }
 
-// harmless holds the item types that change nothing outside the conversation.
+// harmless types change nothing outside the conversation.
 var harmless = map[string]bool{
 	"userMessage": true, "agentMessage": true, "reasoning": true, "plan": true, "contextCompaction": true, "webSearch": true, "imageView": true,
 	"enteredReviewMode": true, "exitedReviewMode": true,
@@ -77,7 +76,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	turn := t.st.Turn
 	key := t.st.keyOf(n.ThreadID, n.Item.ID)
 	if it, ok := t.items.drop(key); ok {
-		turn = it.Turn // the item may have outlived its turn
+		turn = it.Turn // it may have outlived its turn
 	}
 	if n.Item.Type == "dynamicToolCall" {
 		t.calls.done(key)
@@ -101,7 +100,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 		setData(&e, "message", n.Item.ClientID)
 	}
 	if e.Type == protocol.EntryReasoning && e.Text == "" {
-		return // hidden reasoning has no text
+		return // hidden reasoning
 	}
 	t.entry(e)
 }
@@ -116,7 +115,6 @@ func setData(e *protocol.Entry, k, v string) {
 	e.Data[k] = v
 }
 
-// addFinal joins the turn's messages by a blank line, up to maxFinal bytes.
 func (t *turns) addFinal(text string) {
 	if text == "" || t.st.FinalTruncated {
 		return
@@ -206,7 +204,7 @@ func reasoningText(it wire.Item) string {
 	return strings.Join(content, "\n\n")
 }
 
-// toolText returns the texts of a tool's answer. If it has none, toolText returns its JSON.
+// toolText returns the texts of a tool's answer, or its JSON if it has none.
 func toolText(result, failure json.RawMessage) string {
 	var f struct {
 		Message string `json:"message"`

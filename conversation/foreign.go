@@ -9,32 +9,28 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codex begins turns by itself. If the feature goals is on and a goal is active, codex
-// begins a turn 12 to 17 ms after each turn's end, until the goal is complete or a turn is
-// interrupted. It also begins a turn as soon as the thread is resumed (measured on 0.169).
-// Such a turn has no user message.
+// With an active goal, codex begins turns by itself, without a user message: 12 to 17 ms
+// after each turn's end, until the goal is complete or a turn is interrupted, and when the
+// thread is resumed (measured on 0.169).
 //
 // A turn belongs to a message only if codex says so: by its answer, or by the id of the
 // user message in the turn. All other turns are foreign. A foreign turn has its own number
 // and end, and settles no message. A message waits for its end, because codex would take it
-// into the running turn. If codex does take a message that was already written into such a
-// turn, it answers with that turn's id. Then the turn belongs to the message.
+// into the running turn. If codex takes an already written message into such a turn, it
+// answers with that turn's id, and the turn belongs to the message.
 
-// anotherGrace is how long a pump waits after the end of a turn for the next one
-// that codex may begin.
+// anotherGrace is how long a pump waits for codex to begin another turn.
 const anotherGrace = time.Second
 
-// foreignBegins makes id the running turn, which belongs to no known message. codex
-// may announce a message's turn before it answers (seen on 0.169 under load), so
-// nothing is recorded yet.
+// foreignBegins makes id the running turn. It records nothing yet: codex may announce a
+// message's turn before it answers (seen on 0.169 under load).
 func (t *turns) foreignBegins(id string) {
 	t.begin(id, t.in.NextTurn)
 	t.st.Foreign, t.st.Unsaid, t.st.Structured = true, true, false
 }
 
-// sayForeign records that codex began the running turn by itself, once for each turn. It is
-// called when codex does something in the turn. If the turn belonged to a message, codex
-// would have answered that message before.
+// sayForeign records once for each turn that codex began it by itself. It is called when
+// codex does something in the turn: by then codex would have answered a message.
 func (t *turns) sayForeign() {
 	if !t.st.Foreign || !t.st.Unsaid {
 		return
@@ -44,7 +40,6 @@ func (t *turns) sayForeign() {
 		Data: map[string]string{"begun_by": "codex", "turn_id": t.st.TurnID}})
 }
 
-// turnOf makes id the turn of a message. That turn may be running already.
 func (t *turns) turnOf(s *send, id string) {
 	if id == "" {
 		return
@@ -68,8 +63,8 @@ func (t *turns) turnOf(s *send, id string) {
 		Data: map[string]string{"message": s.ID, "turn_id": id}})
 }
 
-// endedBefore ends the turn of a message that an earlier codex process took. If a turn that
-// this process began by itself is already running, that turn gets the next number.
+// endedBefore ends the turn of a message that an earlier process took. A turn already begun
+// by this process gets the next number.
 func (t *turns) endedBefore(id, status string, n int) {
 	switch status {
 	case "completed", "interrupted", "failed":
@@ -83,7 +78,6 @@ func (t *turns) endedBefore(id, status string, n int) {
 	t.st.Turn = n + 1
 }
 
-// ofNextTurn reports whether a line after the end of a turn is about another turn.
 func (t *turns) ofNextTurn(msg *wire.Message) bool {
 	switch {
 	case msg.Method == "turn/started":
@@ -103,17 +97,16 @@ func (t *turns) ofNextTurn(msg *wire.Message) bool {
 	if s := t.delivery.find(id); s != nil {
 		return s.Kind == SendTurn && !s.settled()
 	}
-	var a wire.TurnAnswer // the answer to a message that another pump sent
+	var a wire.TurnAnswer // the answer to a message of another pump
 	return json.Unmarshal(msg.Result, &a) == nil && a.Turn.ID != "" && a.Turn.ID != t.end.ID
 }
 
-// mayBeginAnother reports whether codex may be about to begin a turn by itself.
 func (t *turns) mayBeginAnother() bool {
 	return t.st.Restless && t.st.TurnID == "" && t.end.Status != "interrupted" && t.now-t.endedAt < anotherGrace
 }
 
-// foreignNews reports whether the workflow has yet to learn of a turn that codex
-// began, and the turn is known to belong to no message.
+// foreignNews reports whether the workflow has yet to learn of a turn that certainly
+// belongs to no message.
 func (t *turns) foreignNews() bool {
 	if !t.st.Foreign || t.in.State.Foreign && t.in.State.TurnID == t.st.TurnID {
 		return false
@@ -121,7 +114,6 @@ func (t *turns) foreignNews() bool {
 	return !t.delivery.mayBegin()
 }
 
-// goalChanged handles a change of the thread's goal.
 func (t *turns) goalChanged(method string, p json.RawMessage) {
 	var n struct {
 		wire.Notice

@@ -2,18 +2,15 @@ package conversation
 
 import "strings"
 
-// Streamed text is shown piece by piece, and a secret may span several pieces. So the end
-// of the text is held back while it may begin a secret. When the item ends, the finished
-// entry shows the text that is still held back.
+// A secret may span several pieces of streamed text. So the end of the text is held back
+// while it may begin a secret. The finished entry shows it.
 //
-// A pump that takes over from another does not have the text that was held back. It must
-// not get that text through the workflow's state, which has only the text's length
-// (OpenItem.Held). The pump hides as many bytes. It also hides the following bytes until
-// they certainly do not end a secret that began in the hidden text.
+// A pump that takes over must not get that text through the workflow's state, which has
+// only its length (OpenItem.Held). The pump masks as many bytes, and the following ones
+// until they certainly do not end a secret.
 
-// A tail is the end of an item's text that no viewer has seen. It begins with the bytes
-// that an earlier pump held back, whose content this pump does not know. The text follows
-// them.
+// A tail is the end of an item's text that no viewer has seen: unknown bytes of an earlier
+// pump, then text.
 type tail struct {
 	unknown int64
 	text    string
@@ -21,8 +18,7 @@ type tail struct {
 
 func (t tail) len() int64 { return t.unknown + int64(len(t.text)) }
 
-// show counts the next piece of an item's text. It returns the text that may be shown,
-// taken from the text held back and this piece, and the offset of that text.
+// show counts the next piece and returns the text to show now, and its offset.
 func (o *items) show(it *OpenItem, delta string) (at int64, text string) {
 	r := o.opt.Redactor
 	held := o.held[it.key()]
@@ -54,8 +50,7 @@ func (o *items) hold(it *OpenItem, t tail) {
 	o.held[it.key()] = t
 }
 
-// holdAgain takes a piece that is read again, and restores the text that an earlier pump
-// held back.
+// holdAgain restores held-back text from a piece that is read again.
 func (o *items) holdAgain(it *OpenItem, delta string) {
 	if r := o.opt.Redactor; r != nil {
 		_, begun := r.split(o.redact(o.held[it.key()].text + delta))
@@ -63,8 +58,8 @@ func (o *items) holdAgain(it *OpenItem, delta string) {
 	}
 }
 
-// rest returns how much of the beginning of s ends a secret that began in the n bytes
-// before s. more says that only further text can decide this.
+// rest returns how much of s ends a secret that began in the n bytes before. more says that
+// further text must decide.
 func (r *Redactor) rest(s string, n int64) (end int, more bool) {
 	if r == nil {
 		return 0, false

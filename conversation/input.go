@@ -14,12 +14,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds on the inputs of a message.
 const (
 	maxInputName = 100
 )
 
-// inputBlob matches the store key of an input in an owned folder.
 var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}/inputs/[0-9a-f]{64}$")
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
@@ -27,7 +25,7 @@ var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 // CheckInputs refuses inputs that the worker's API would not have produced.
 func CheckInputs(inputs []protocol.Input) error {
 	if len(inputs) > protocol.MaxInputs {
-		return fmt.Errorf("%d files go with it, at most %d", len(inputs), protocol.MaxInputs)
+		return fmt.Errorf("the message has %d files; at most %d are allowed", len(inputs), protocol.MaxInputs)
 	}
 	for _, in := range inputs {
 		if err := checkInput(in); err != nil {
@@ -40,11 +38,11 @@ func CheckInputs(inputs []protocol.Input) error {
 func checkInput(in protocol.Input) error {
 	switch {
 	case in.Kind != protocol.InputImage && in.Kind != protocol.InputFile:
-		return fmt.Errorf("kind %.20q is none of image, file", in.Kind)
+		return fmt.Errorf("unknown kind %.20q: use image or file", in.Kind)
 	case InputName(in.Name) != in.Name:
-		return errors.New("its name is not that of one file")
+		return errors.New("its name is not a plain file name (no slashes, only printable characters, at most 100 bytes)")
 	case !inputBlob.MatchString(in.Blob):
-		return errors.New("its blob is none that the worker's API gave")
+		return errors.New("its blob key was not issued by the worker's API: upload the file again")
 	case !hexDigest.MatchString(in.Digest):
 		return errors.New("its digest is not a SHA-256 in hex")
 	case in.Bytes < 1 || in.Bytes > in.Kind.MaxBytes():
@@ -53,8 +51,7 @@ func checkInput(in protocol.Input) error {
 	return nil
 }
 
-// InputName turns any name into a name that is valid for a file on every host and has only
-// printable characters.
+// InputName turns any name into a printable file name that is valid on every host.
 func InputName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r == '/' || r == '\\' || r == utf8.RuneError || !unicode.IsPrint(r) {
@@ -65,7 +62,7 @@ func InputName(name string) string {
 	if strings.Trim(name, ". ") == "" {
 		return "file"
 	}
-	if len(name) > maxInputName { // keep the end: it has the extension
+	if len(name) > maxInputName { // keep the extension
 		from := len(name) - maxInputName
 		for !utf8.RuneStart(name[from]) {
 			from++
@@ -78,8 +75,8 @@ func InputName(name string) string {
 	return name
 }
 
-// ImageType returns the image type by the first bytes, if codex can show it to a
-// model: png, jpeg, gif or webp; empty for anything else.
+// ImageType returns png, jpeg, gif or webp for an image that codex can show to a model;
+// otherwise "".
 func ImageType(head []byte) string {
 	switch {
 	case bytes.HasPrefix(head, []byte("\x89PNG\r\n\x1a\n")):
@@ -94,8 +91,6 @@ func ImageType(head []byte) string {
 	return ""
 }
 
-// turnInput returns the message in codex's shape: the unchanged text, then the
-// inputs.
 func (s Send) turnInput() []wire.InputItem {
 	items := []wire.InputItem{{Type: "text", Text: s.Text}}
 	if note := fileNote(s.Inputs); note != "" {
@@ -122,14 +117,13 @@ func fileNote(inputs []protocol.Input) string {
 	return "Files that come with this message are on this machine, to be read there (copy them before you change them):" + b.String()
 }
 
-// checkInputs refuses inputs that were not put on the host.
 func (s Send) checkInputs() error {
 	for _, in := range s.Inputs {
 		switch {
 		case in.Kind != protocol.InputImage && in.Kind != protocol.InputFile:
 			return fmt.Errorf("send %q: unknown kind %q of an input", s.ID, in.Kind)
 		case s.Unsayable == "" && !path.IsAbs(in.Path):
-			return fmt.Errorf("send %q: input %q is at no place on the host", s.ID, in.Name)
+			return fmt.Errorf("send %q: input %q has no absolute path on the host", s.ID, in.Name)
 		}
 	}
 	return nil

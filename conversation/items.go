@@ -6,11 +6,9 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// The items of a pump are the things that codex works on: messages, commands, file changes.
-// The state lists the open items, and the turns add to that list. This part removes items
-// from the list. It also owns the data of items that the state leaves out because the
-// journal has it: the changes of files, the texts so far, and the ends of texts that are
-// not shown yet. It calls no part.
+// The items part removes open items from the state's list, to which the turns add. It also
+// owns what the state leaves out because the journal has it: file changes, texts so far,
+// and ends of texts that are not shown yet. It calls no part.
 type items struct {
 	*core
 	changes map[itemKey][]wire.Change // for the requests about them
@@ -22,7 +20,6 @@ func newItems(c *core) *items {
 	return &items{core: c, changes: map[itemKey][]wire.Change{}, texts: map[itemKey]*unfinished{}, held: map[itemKey]tail{}}
 }
 
-// turnEnds forgets the items of a turn that has ended.
 func (o *items) turnEnds() {
 	var left []OpenItem
 	for _, it := range o.st.Items {
@@ -41,7 +38,6 @@ func (o *items) clear(key itemKey) {
 	delete(o.held, key)
 }
 
-// changed takes the changes of an open item.
 func (o *items) changed(key itemKey, changes []wire.Change) {
 	if o.st.openItem(key) != nil {
 		o.changes[key] = changes
@@ -59,9 +55,9 @@ func (o *items) drop(key itemKey) (OpenItem, bool) {
 	return OpenItem{}, false
 }
 
-// long ends the item that an oversize line completes. If the pump cannot tell which item
-// that is, it keeps all texts until the turn's end. It also marks all open items as
-// background, so that no item counts as work of the turn for ever.
+// long ends the item that an oversize line completes. If the item is not known, texts stay
+// until the turn's end, and all open items become background, so that none counts as work
+// for ever.
 func (o *items) long(id string) {
 	var found []itemKey
 	for i := range o.st.Items {

@@ -8,50 +8,45 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A policy judges requests as they are folded, before anybody learns of them. If the policy
-// accepts or declines a request, the pump answers it by a send of its own. No workflow is
-// involved. The answer stays in PumpState until codex resolves the request, so a later pump
-// can give it. A pump that returned no result is repeated from the same state and counts,
-// so its verdicts are the same. A second answer is harmless: codex acts on the first one.
+// A policy judges requests as they are folded, before anybody learns of them. Its answer is
+// a send of the pump's own and stays in PumpState until codex resolves the request, so that
+// a later pump can give it. A pump that returned no result is repeated from the same state
+// and counts, so its verdicts are the same. codex ignores a second answer.
 
 // RuleUnjudged is the rule of a decline when nobody could judge.
 const RuleUnjudged = "builtin:broken"
 
-// A Tally counts the approvals of a session. It is a function of the journal and
-// the inputs of the pumps.
+// A Tally counts a session's approvals. It is a function of the journal and the inputs.
 type Tally struct {
-	Turn      int `json:"turn,omitempty"` // the turn that InTurn counts
+	Turn      int `json:"turn,omitempty"`
 	InTurn    int `json:"in_turn,omitempty"`
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
-	Judged    int `json:"judged,omitempty"` // how many of all a policy answered
+	Judged    int `json:"judged,omitempty"` // answered by a policy
 	// Minute counts the requests in each second of the newest minute.
 	Minute []Second `json:"minute,omitempty"`
 }
 
-// A Second is a second of Unix time by codex's clock, and the number of requests in
-// it.
+// A Second is a second by codex's clock and its number of requests.
 type Second struct {
 	At int64 `json:"at"`
 	N  int   `json:"n"`
 }
 
 const (
-	maxJudged       = 20  // judged requests in a result; the newest are kept
-	maxJudgedText   = 200 // bytes of each summary
+	maxJudged       = 20 // the newest are kept
+	maxJudgedText   = 200
 	maxRulingReason = 500
 )
 
-// counts returns the counts before a request at this time.
 func (t Tally) counts(turn int, ms int64) Counts {
 	c := Counts{InTurn: t.InTurn, InSession: t.InSession, Accepted: t.Accepted, Declined: t.Declined}
 	if t.Turn != turn {
 		c.InTurn = 0
 	}
 	for _, s := range t.Minute {
-		// The oldest second counts as a whole, even if only a part of it lies within the
-		// minute.
+		// The oldest second counts as a whole.
 		if s.At >= ms/1000-60 {
 			c.InMinute += s.N
 		}
@@ -101,14 +96,14 @@ func (q *requests) countDecisions() {
 	}
 }
 
-// judge counts a request and asks the policy about it. The verdict has no outcome
-// if people are to be asked; r.Ruling then names the rule.
+// judge counts a request and asks the policy. If the verdict has no outcome, people are
+// asked, and r.Ruling names the rule.
 func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 	facts := q.facts(a, r)
 	q.st.Tally.count(q.st.Turn, q.st.AtMS)
 	q.spending.check()
 	if q.st.Budget != "" {
-		return Verdict{} // the turn is being interrupted: nothing is accepted any more
+		return Verdict{} // the turn is being interrupted
 	}
 	var v Verdict
 	switch {
@@ -129,9 +124,8 @@ func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 	return v
 }
 
-// If a verdict cannot answer this request, unfit returns why, and people are asked. If an
-// accept for the session is not offered, unfit changes it to an accept of this request
-// only.
+// unfit returns why a verdict cannot be given, so that people are asked. An accept for the
+// session that is not offered becomes an accept once.
 func (q *requests) unfit(r *protocol.Request, a *asked, v *Verdict) string {
 	switch v.Outcome {
 	case "":
@@ -150,10 +144,8 @@ func (q *requests) unfit(r *protocol.Request, a *asked, v *Verdict) string {
 	return ""
 }
 
-// maxArguments bounds the arguments of an MCP tool that a policy is shown.
 const maxArguments = 256 << 10
 
-// facts returns the full request as a policy judges it.
 func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 	f := Asked{
 		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
@@ -162,11 +154,10 @@ func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 		Counts: q.st.Tally.counts(q.st.Turn, q.st.AtMS),
 	}
 	if f.NetworkHost == "" && len(a.Network) > 0 && string(a.Network) != "null" {
-		f.NetworkHost = "." // codex asks for network access and does not name the host
+		f.NetworkHost = "." // network access without a host's name
 	}
 	if v, err := plainJSON(a.Args); err == nil && v != nil {
-		// Longer arguments are left out. A rule that looks at arguments then makes people
-		// decide. A rule that does not look at them decides as usual.
+		// Longer arguments are left out. Then people decide if a rule looks at arguments.
 		if args := canonical(v); len(args) <= maxArguments {
 			f.Arguments = string(args)
 		}
@@ -177,8 +168,8 @@ func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 	return f
 }
 
-// verdictSend returns the send that answers a request with a verdict. Its id comes from the
-// request, so each answer is sent once.
+// verdictSend returns the send of a verdict. Its id comes from the request, so it is sent
+// once.
 func (q *requests) verdictSend(r *protocol.Request, v Verdict) Send {
 	s := Send{
 		ID: fmt.Sprintf("policy/%d/%s", r.Incarnation, wire.IDKey(r.RPC)), Kind: SendDecision, Turn: q.st.Turn,
@@ -215,7 +206,6 @@ func (q *requests) answerByPolicy(r *protocol.Request, o OpenRequest, v Verdict)
 	}
 }
 
-// rulingIn adds a ruling to the recorded data of the request that people are asked.
 func rulingIn(g *protocol.Ruling, data map[string]string) map[string]string {
 	if g != nil {
 		data["rule"], data["policy"] = g.Rule, g.Policy

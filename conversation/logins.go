@@ -14,22 +14,21 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The logins of a pump deal with access tokens: they ask the broker, log codex in after
-// each start, and answer codex's requests for a newer token. The part owns TokenAsks (which
-// a turn's end clears), Login and Account of the state. It may call the asks and the autos.
+// The logins part asks the broker for access tokens, logs codex in after each start, and
+// answers its requests for a newer token. It owns TokenAsks (cleared at a turn's end),
+// Login and Account of the state. It may call the asks and the autos.
 type logins struct {
 	*core
 	asks  *asks
 	autos *autos
 
-	wants    []tokenWant     // for the driver to ask the broker
-	wanted   map[string]bool // keys of wants, and of earlier wants
-	loginAt  time.Duration   // when codex took the login
-	loggedIn bool            // codex said that the login is complete
-	askedAt  time.Duration   // when codex last asked for a token
+	wants    []tokenWant
+	wanted   map[string]bool // keys of wants, also of earlier ones
+	loginAt  time.Duration
+	loggedIn bool
+	askedAt  time.Duration
 }
 
-// wake registers when to stop waiting for a login, and for an answer to codex.
 func (k *logins) wake(soon func(time.Duration)) {
 	if a := k.asks.all[askLogin]; a != nil && a.done && !k.loggedIn {
 		soon(k.loginAt + loginGrace)
@@ -39,8 +38,8 @@ func (k *logins) wake(soon func(time.Duration)) {
 	}
 }
 
-// A tokenWant is a question for the broker. Its key is the id of codex's request in
-// hex, empty for a login.
+// A tokenWant is a question for the broker. Its key is the request's id in hex, empty for a
+// login.
 type tokenWant struct {
 	key string
 	ask TokenAsk
@@ -52,7 +51,7 @@ type tokenAnswered struct {
 	err   error
 }
 
-// ensure logs codex in, once per process, and reports whether the login is complete or not
+// ensure logs codex in, once per process, and reports whether that is complete or not
 // needed.
 func (k *logins) ensure() bool {
 	a := k.asks.all[askLogin]
@@ -71,7 +70,7 @@ func (k *logins) ensure() bool {
 	return k.asks.all[askLogin].done
 }
 
-// want asks the broker for a token, once for each key.
+// want asks the broker once for each key.
 func (k *logins) want(key string, ask TokenAsk) {
 	if k.wanted == nil {
 		k.wanted = map[string]bool{}
@@ -82,10 +81,9 @@ func (k *logins) want(key string, ask TokenAsk) {
 	}
 }
 
-// brokered handles the broker's answer.
 func (k *logins) brokered(a tokenAnswered) {
 	if a.err == nil && a.token.access == nil {
-		a.err = errors.New("the broker gave none")
+		a.err = errors.New("the broker returned an empty token")
 	}
 	var no *TokenError
 	if a.err != nil && !errors.As(a.err, &no) {
@@ -111,9 +109,8 @@ func (k *logins) brokered(a tokenAnswered) {
 	}
 }
 
-// answer answers codex's request for a token and then sends a request of its own. The
-// journal does not show our answers to codex. But it shows codex's answer to our request,
-// which proves that codex got the answer before it.
+// answer gives codex a token or a refusal, and then sends a request of its own: the journal
+// does not show our answers, but codex's answer to that request proves that codex got ours.
 func (k *logins) answer(a tokenAnswered, no *TokenError) {
 	i := k.st.tokenAsk(a.key)
 	if i < 0 {
@@ -130,7 +127,6 @@ func (k *logins) answer(a tokenAnswered, no *TokenError) {
 	k.write(wire.Outgoing{ID: fmt.Sprintf("%s.token-%d-%s.0", k.in.Prefix, word, a.key), Method: methodLoaded, Params: struct{}{}})
 }
 
-// asked handles codex's request for a newer token. No person is asked.
 func (k *logins) asked(msg *wire.Message) {
 	if k.opt.Broker == nil || len(k.st.TokenAsks) >= maxTokenAsks {
 		k.autos.refuse(msg, "")
@@ -152,16 +148,15 @@ func (k *logins) asked(msg *wire.Message) {
 
 func tokenKey(id json.RawMessage) string { return hex.EncodeToString([]byte(wire.IDKey(id))) }
 
-// get asks the broker for the tokens that codex waits for. A request that an earlier pump
-// may have answered is answered again, because codex takes the first answer.
+// get asks for the tokens that codex waits for, also if an earlier pump may have answered:
+// codex takes the first answer.
 func (k *logins) get() {
 	for _, id := range k.st.TokenAsks {
 		k.want(tokenKey(id), TokenAsk{Reason: "refresh", Account: k.st.Account, Have: k.st.Login})
 	}
 }
 
-// given handles codex's answer to the request that the method answer sends last. It proves
-// that codex got the token or the refusal.
+// given handles codex's answer to the request that the method answer sends last.
 func (k *logins) given(what, key string) {
 	word, err := strconv.ParseInt(what, 10, 64)
 	if err != nil {
@@ -169,7 +164,7 @@ func (k *logins) given(what, key string) {
 	}
 	i := k.st.tokenAsk(key)
 	if i < 0 {
-		return // said before
+		return // recorded before
 	}
 	k.st.TokenAsks = slices.Delete(k.st.TokenAsks, i, i+1)
 	e := protocol.Entry{Type: protocol.EntryState, Turn: k.st.Turn, Status: "login"}
@@ -182,8 +177,7 @@ func (k *logins) given(what, key string) {
 	k.entry(e)
 }
 
-// loginAnswered handles codex's answer to a login, whose id contains the
-// generation.
+// loginAnswered handles codex's answer to a login, whose id has the generation.
 func (k *logins) loginAnswered(generation string, r *wire.Message) {
 	if r.Error != nil {
 		kind := "auth"
@@ -197,8 +191,8 @@ func (k *logins) loginAnswered(generation string, r *wire.Message) {
 	k.loginAt = k.now
 }
 
-// loginCompleted handles codex's notification that a login has completed. Turns
-// work even if codex could not ask its provider about the account.
+// loginCompleted also goes on after a failure: turns work even if codex could not look up
+// the account.
 func (k *logins) loginCompleted(p json.RawMessage) {
 	k.loggedIn = true
 	var n struct {
@@ -210,7 +204,7 @@ func (k *logins) loginCompleted(p json.RawMessage) {
 	}
 }
 
-// dashed splits the name of one of our asks at its dashes: login-7, token-8-30.
+// dashed splits the name of an ask at its dashes: login-7, token-8-30.
 func dashed(name string) (word, key string) {
 	_, rest, _ := strings.Cut(name, "-")
 	i := strings.LastIndexByte(rest, '-')
@@ -225,14 +219,12 @@ const (
 	methodTokenRefresh = "account/chatgptAuthTokens/refresh"
 	methodLoaded       = "thread/loaded/list"
 
-	// loginGrace is how long to wait for an accepted login to complete. During the login
-	// codex asks its provider for something that turns do not need, which may take long. If
-	// a thread is opened before the login is complete, codex may refuse it (measured).
+	// loginGrace bounds the wait for an accepted login to complete, while codex asks its
+	// provider for something that turns do not need. Before that, codex may refuse to open
+	// a thread (measured).
 	loginGrace = 5 * time.Second
-	// tokenGrace is how long a pump with nothing else to do waits for a token that codex
-	// requested. codex itself waits 10 s.
-	tokenGrace = 15 * time.Second
-	// maxTokenAsks bounds the token requests that are open at once.
+	// tokenGrace is how long an otherwise idle pump waits for a token. codex waits 10 s.
+	tokenGrace   = 15 * time.Second
 	maxTokenAsks = 16
 )
 

@@ -7,14 +7,12 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// A machine is the pump without its wire: lines and ticks go in, lines come out.
-// It has no goroutine and no clock. Its output and state depend only on the lines
-// and the input; time decides only when to ask again, give up or return.
+// A machine is the pump without its wire, goroutines and clock. Its output and state depend
+// only on the lines and the input; time decides only when to ask again, give up or return.
 //
-// It consists of a core and of parts that share it. Each part owns some fields of the
-// state, and the variables of this pump that go with them. Its comment names the parts that
-// it may call. The machine itself takes lines and ticks, gives each message to its part
-// (machine_messages.go), lets the parts do what is due, and decides when to return.
+// Its parts share a core. Each part owns some fields of the state and may call the parts
+// that its comment names. The machine gives each message to its part (machine_messages.go),
+// lets the parts do what is due, and decides when to return.
 type machine struct {
 	*core
 	asks      *asks
@@ -35,7 +33,7 @@ type machine struct {
 
 	pieces wire.PieceReader
 
-	begun  bool // codex began another turn after the one that has ended
+	begun  bool // codex began another turn after the ended one
 	result *PumpResult
 }
 
@@ -46,7 +44,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	}
 	m.opening.fresh = m.st.Opened != m.st.Cursor.Incarnation
 	if m.opening.fresh {
-		// Requests that were open in an earlier codex process ended with it.
+		// These requests ended with their codex process.
 		m.requests.drop(func(OpenRequest) bool { return true })
 		m.st.forgetProcess()
 	}
@@ -65,7 +63,6 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	return m, m.err
 }
 
-// assemble makes a machine of its parts and gives each part the parts that it may call.
 func assemble(c *core) *machine {
 	m := &machine{core: c}
 	m.asks = &asks{core: c}
@@ -83,7 +80,7 @@ func assemble(c *core) *machine {
 	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
 	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
 	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, quiet: m.quiet, time: m.time}
-	m.delivery.turns = m.turns // a message begins a turn, and a turn's end settles messages
+	m.delivery.turns = m.turns // messages begin turns, and a turn's end settles messages
 	return m
 }
 
@@ -98,16 +95,16 @@ func (m *machine) atStart() {
 	m.step()
 }
 
-// caughtUp is called when every byte up to size has been read; the last line may
-// still be incomplete.
+// caughtUp is called when every byte up to size has been read; the last line may be
+// incomplete.
 func (m *machine) caughtUp(now time.Duration) {
 	m.now = now
 	m.upToDate()
 	m.step()
 }
 
-// upToDate marks the backlog as read. The answers to lines that were written before come
-// after the backlog, so the time limits of these answers start here.
+// upToDate marks the backlog as read. Time limits of answers start here, because answers
+// come after the backlog.
 func (m *machine) upToDate() {
 	if m.caught {
 		return
@@ -121,7 +118,6 @@ func (m *machine) tick(now time.Duration) {
 	m.step()
 }
 
-// brokered takes the broker's answer.
 func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -131,7 +127,6 @@ func (m *machine) brokered(a tokenAnswered, now time.Duration) {
 	m.step()
 }
 
-// toolReplied takes the outcome of a tool call that the driver carried out.
 func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	m.now = now
 	if m.result != nil || m.err != nil {
@@ -141,7 +136,6 @@ func (m *machine) toolReplied(r toolReplied, now time.Duration) {
 	m.step()
 }
 
-// wake returns when the next tick is due.
 func (m *machine) wake() time.Duration {
 	at := m.lim.Attach
 	soon := func(t time.Duration) {
@@ -160,15 +154,14 @@ func (m *machine) wake() time.Duration {
 	return at
 }
 
-// cancel makes the pump return as soon as it has read the journal up to the length at the
-// pump's start. It does not return earlier, because an earlier attempt may have got that
-// far, and both must make the same entries.
+// cancel makes the pump return when it has read the journal up to the length at its start:
+// an earlier attempt may have got that far, and both must make the same entries.
 func (m *machine) cancel(now time.Duration) {
 	m.now, m.canceled = now, true
 	m.step()
 }
 
-// ended is called when the process has ended and its journal has been read to the end.
+// ended is called when the process has ended and the whole journal was read.
 func (m *machine) ended(now time.Duration) {
 	m.now, m.caught = now, true
 	if m.result != nil || m.err != nil {
@@ -194,7 +187,6 @@ func (m *machine) ended(now time.Duration) {
 	m.finish(ProcessEnded)
 }
 
-// step does what is due now and decides whether to return.
 func (m *machine) step() {
 	if m.result != nil || m.err != nil || !m.caught || m.opt.Over {
 		return
@@ -236,7 +228,6 @@ func (m *machine) advance() {
 	}
 }
 
-// expire turns an exceeded limit into a reason to return.
 func (m *machine) expire() {
 	m.spending.timeIsUp()
 	for _, expire := range []func(){m.asks.expire, m.delivery.expire, m.watch.expire} {
@@ -246,8 +237,7 @@ func (m *machine) expire() {
 	}
 }
 
-// verdict finishes the pump if there is a reason to return. The cases are in order of
-// importance.
+// verdict finishes the pump if there is a reason. The order of the cases matters.
 func (m *machine) verdict() {
 	switch {
 	case m.turns.end != nil:
@@ -259,10 +249,10 @@ func (m *machine) verdict() {
 	case m.canceled:
 		m.finish(PumpCancelled)
 	case len(m.st.TokenAsks) > 0 && m.now-m.logins.askedAt < tokenGrace: // codex does not wait for long
-	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // the pump waits only for the turn's end
+	case (m.spending.stopping() || m.st.Interrupted) && m.now < m.lim.Attach: // only the turn's end is awaited
 	case m.turns.foreignNews():
 		m.finish(TurnBegun)
-	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long either
+	case m.requests.unreported() && m.calls.calling(): // a tool call does not take long
 	case m.requests.unreported() && (m.now-m.lastLine >= m.lim.Settle && !m.st.Owes() || m.now-m.requests.unreportedAt >= 10*m.lim.Settle):
 		m.finish(RequestsOpen)
 	case m.now >= m.lim.Attach:
@@ -273,13 +263,12 @@ func (m *machine) verdict() {
 	case m.st.waiting() > 0 && (!m.st.working() || m.now-m.lastLine >= linger):
 		m.finish(RequestsOpen)
 	case len(m.requests.resolved) > 0 && m.delivery.interruptAt == 0 && m.now-m.requests.resolvedAt >= 10*m.lim.Settle:
-		// Return now, so that the workflow learns which requests codex has withdrawn: people
-		// may be about to decide them, and the turn may go on for hours.
+		// People may be about to decide the requests that codex has withdrawn, and the turn
+		// may go on for hours.
 		m.finish(Bound)
 	}
 }
 
-// settled reports whether nothing is left to send and no answer is awaited.
 func (m *machine) settled() bool {
 	return m.delivery.settled() && m.questions.settled()
 }
@@ -297,7 +286,7 @@ func (m *machine) finish(why PumpReason) {
 	r.Judged = m.requests.judged
 	r.Waited = m.time.waitedUntilNow()
 	m.spending.keep()
-	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded the journal below Rewind
+	m.st.Rewind = max(m.st.Rewind, m.st.rewind()) // the host may have discarded what is below Rewind
 	r.Deliveries = m.delivery.report()
 	r.State = m.st
 	m.result = &r

@@ -33,10 +33,10 @@ func (m *machine) read(l wire.Line, now time.Duration) {
 	}
 }
 
-// enough returns from a pump that has folded Limits.Bytes, even if it has not caught up.
-// Every attempt of the pump stops at the same line, so the next pump always begins there.
+// enough returns after Limits.Bytes. Every attempt stops at the same line, at which the
+// next pump begins.
 func (m *machine) enough() {
-	if !m.opt.Over { // if the process has ended, nobody takes the answers
+	if !m.opt.Over { // otherwise nobody takes the answers
 		m.autos.flush()
 	}
 	if m.turns.end != nil {
@@ -46,8 +46,8 @@ func (m *machine) enough() {
 	m.finish(Bound)
 }
 
-// refill reads a line between From and Cursor again. It restores only open file
-// changes, open requests and unfinished texts.
+// refill reads a line between From and Cursor again, only for open file changes, open
+// requests and unfinished texts.
 func (m *machine) refill(l wire.Line) {
 	if d, ok := m.pieces.Read(l.Raw); ok {
 		m.items.keepAgain(d, l.Offset)
@@ -83,21 +83,19 @@ func (m *machine) refill(l wire.Line) {
 	}
 }
 
-// wordless holds the notifications whose text is not kept, or is kept only when the end of
-// the item repeats it.
+// wordless notifications have no text that is kept, or only text that the item's end
+// repeats.
 var wordless = map[string]bool{
 	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
 	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
 }
 
-// textComes announces that a line with text is about to be folded.
 func (m *machine) textComes(piece bool) {
 	if m.opt.Before != nil {
 		m.opt.Before(m.line.End, piece)
 	}
 }
 
-// apply folds one line and moves the cursor past it.
 func (m *machine) apply(l wire.Line) {
 	m.line, m.perLine = l, 0
 	stray := false
@@ -124,8 +122,8 @@ func (m *machine) apply(l wire.Line) {
 			m.textComes(false)
 		}
 		if m.turns.end != nil && m.turns.ofNextTurn(msg) {
-			// This line belongs to the next pump. Pending refusals are written first, because
-			// the next pump begins after them.
+			// This line is for the next pump, which begins after pending refusals. So they
+			// are written now.
 			m.begun = msg.Method == "turn/started"
 			m.autos.flush()
 			m.finish(TurnEnded)
@@ -142,8 +140,7 @@ func (m *machine) apply(l wire.Line) {
 	}
 }
 
-// emitted takes the time at which codex sent the current line, or 0 if it does not
-// say.
+// emitted takes the time at which codex sent the line, or 0 if unknown.
 func (m *machine) emitted(ms int64) {
 	if ms > m.st.AtMS {
 		m.st.AtMS = ms
@@ -163,8 +160,8 @@ func (m *machine) stray(l wire.Line, err error) {
 		Text: "a line that is no message was skipped: " + wire.Excerpt(m.redact(strings.ToValidUTF8(string(l.Raw), "\uFFFD")), 200)})
 }
 
-// oversize handles a line that is too long to read. It refuses a request, takes an answer
-// as longAnswer shows it, and ends the turn if the line is a turn's end.
+// oversize handles a line that is too long to read: it refuses a request, takes an answer
+// by longAnswer, and ends the turn at a turn's end.
 func (m *machine) oversize(l wire.Line) {
 	m.log.Warn("line over the bound", "offset", l.Offset, "bytes", l.End-l.Offset, "method", l.Method)
 	m.entry(protocol.Entry{Type: protocol.EntryState, Turn: m.st.Turn, Status: "warning",
@@ -183,8 +180,8 @@ func (m *machine) oversize(l wire.Line) {
 	}
 }
 
-// longAnswer stands for an answer that is too long to read. It still shows whether the
-// answer is a result or an error, and a Send needs no more.
+// longAnswer stands for a long answer. A Send needs only whether it is a result or an
+// error.
 func longAnswer(l wire.Line) *wire.Message {
 	if l.Result {
 		return &wire.Message{ID: l.ID, Result: json.RawMessage(`{}`)}

@@ -21,8 +21,6 @@ func (m *machine) message(msg *wire.Message) {
 	}
 }
 
-// request handles a request from codex. A request that a person or a policy decides becomes
-// a Request. All others are answered at once.
 func (m *machine) request(msg *wire.Message) {
 	switch msg.Method {
 	case methodToolCall:
@@ -41,7 +39,6 @@ func (m *machine) request(msg *wire.Message) {
 	}
 }
 
-// response handles codex's answer to one of our requests.
 func (m *machine) response(id string, r *wire.Message) {
 	if strings.HasPrefix(id, sendPrefix) {
 		if of, try, ok := sendOf(id); ok {
@@ -57,8 +54,8 @@ func (m *machine) response(id string, r *wire.Message) {
 	if err != nil {
 		return
 	}
-	// Answers to the asks of an earlier pump are still useful, except the answer about the
-	// thread: only the thread that this pump asked for counts.
+	// An earlier pump's answers are useful, except the one about the thread: only the
+	// thread that this pump asked for counts.
 	j := strings.LastIndexByte(id[:i], '.')
 	if j < 0 {
 		return
@@ -107,8 +104,7 @@ func (m *machine) response(id string, r *wire.Message) {
 	}
 }
 
-// notification folds one of codex's notifications. Unknown ones go to the sink if
-// it is a RawSink.
+// notification folds a notification. Unknown ones go to a RawSink.
 func (m *machine) notification(msg *wire.Message) {
 	p := msg.Params
 	if of := wire.PieceOf(msg.Method); of != "" {

@@ -11,15 +11,14 @@ import (
 // The list is bounded because a workflow keeps it.
 const (
 	maxModels     = 100
-	maxModelID    = 128 // bytes in JSON, of a model's id and of its name
+	maxModelID    = 128 // bytes in JSON, of an id and of a name
 	maxEffort     = 32
 	maxEfforts    = 16
 	maxModelsText = 64 << 10 // of the whole list
 )
 
-// ParseModels reads an answer to model/list. Hidden models, and entries that are
-// unreadable or too long, are skipped. It returns nil for an answer that is no
-// list.
+// ParseModels reads an answer to model/list, without hidden, unreadable and too long
+// entries. It returns nil if the answer is no list.
 func ParseModels(answer json.RawMessage) []protocol.Model {
 	var a struct {
 		Data   []json.RawMessage `json:"data"`
@@ -66,13 +65,12 @@ func parseModel(raw json.RawMessage) (protocol.Model, bool) {
 			out.Efforts = append(out.Efforts, word)
 		}
 	}
-	// The id is sent back to codex, so a model with an id that would have to be cut cannot
-	// be used.
+	// The id is sent back to codex, so it cannot be cut.
 	return out, out.ID != "" && wire.Len(out.ID) <= maxModelID && len(out.Efforts) <= maxEfforts
 }
 
-// effortWord reads an effort level, which is an object or a plain string. It returns "" if
-// the level is neither or is too long.
+// effortWord reads a level, an object or a string. It returns "" for anything else and if
+// the level is too long.
 func effortWord(raw json.RawMessage) string {
 	var o struct {
 		Effort string `json:"reasoningEffort"`
@@ -81,7 +79,7 @@ func effortWord(raw json.RawMessage) string {
 	if json.Unmarshal(raw, &o) == nil {
 		word = o.Effort
 	} else {
-		_ = json.Unmarshal(raw, &word) // another type is no level
+		_ = json.Unmarshal(raw, &word)
 	}
 	if len(word) > maxEffort {
 		return ""
@@ -92,10 +90,9 @@ func effortWord(raw json.RawMessage) string {
 // efforts are the known levels, lowest first.
 var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max", "ultra"}
 
-// ModelLevel returns the effort level to use when effort is wanted. This is effort itself
-// if the model has it, else the next lower level that the model has, else the model's
-// lowest. If effort is not a known level, it is the model's default. It is empty if the
-// model has no levels.
+// ModelLevel returns the level to use for effort: effort itself if the model has it, else
+// its next lower level, else its lowest. An unknown effort gives the model's default, a
+// model without levels "".
 func ModelLevel(m protocol.Model, effort string) string {
 	if effort == "" || slices.Contains(m.Efforts, effort) {
 		return effort

@@ -11,22 +11,21 @@ import (
 )
 
 // An opening makes a new process ready: handshake, login, and the thread, which is started,
-// resumed or forked. Of the state the part owns Opened, ThreadID, ForkedFrom and the fields
-// that codex's answers about the thread fill. It may call the asks and the logins.
+// resumed or forked. It owns Opened, ThreadID, ForkedFrom and the fields from codex's
+// answers about the thread. It may call the asks and the logins.
 type opening struct {
 	*core
 	asks   *asks
 	logins *logins
 
-	fresh   bool // the incarnation has to be opened
-	inited  bool // initialize was answered
-	greeted bool // the client said that it is initialized
-	begun   bool // the opening has begun
+	fresh   bool
+	inited  bool
+	greeted bool
+	begun   bool
 	before  bool // initialize was answered before the opening began
-	looked  bool // the pump knows whether it must wait for an earlier attempt's answers
+	looked  bool // the pump knows whether to wait for an earlier attempt's answers
 }
 
-// expect registers the requests that an earlier attempt may have sent.
 func (o *opening) expect() {
 	add := func(name askName, method string, params any, limit time.Duration, optional bool) {
 		o.asks.all[name] = &ask{method: method, params: params, limit: limit, optional: optional}
@@ -44,19 +43,18 @@ func (o *opening) expect() {
 	add(askClean, wire.MethodClean, nil, cleanGrace, true)
 }
 
-// forking reports whether the thread still has to be forked from another.
 func (o *opening) forking() bool {
 	return o.in.Fork && o.in.State.ThreadID != "" && o.in.State.ForkedFrom == ""
 }
 
-// resuming reports whether there is a thread to resume. A fork has everything that
-// its source had, even before its own first turn.
+// resuming reports whether there is a thread to resume. A fork has all of its source, even
+// before its first turn.
 func (o *opening) resuming() bool {
 	st := o.in.State
 	return st.ThreadID != "" && (o.in.Resume || st.ForkedFrom != "") && !o.forking()
 }
 
-// opens returns the method that opens the thread, and a word for what it does.
+// opens returns the method that opens the thread, and its past tense.
 func (o *opening) opens() (method, did string) {
 	switch {
 	case o.forking():
@@ -67,8 +65,8 @@ func (o *opening) opens() (method, did string) {
 	return wire.MethodStart, "started"
 }
 
-// ThreadParams sets sandbox, approval policy and cwd each time, because a resumed
-// thread has forgotten its sandbox.
+// threadParams sets sandbox, approval policy and cwd each time: a resumed thread has
+// forgotten its sandbox.
 func (o *opening) threadParams() (string, wire.ThreadParams) {
 	t := o.in.Thread
 	p := wire.ThreadParams{CWD: t.CWD, ApprovalPolicy: t.ApprovalPolicy, Sandbox: t.Sandbox, Permissions: t.Permissions, Model: t.Model}
@@ -77,8 +75,7 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 	}
 	config := map[string]any{}
 	if t.Mark != "" {
-		// An override of the thread reaches its commands, whatever else the commands
-		// inherit.
+		// This reaches the thread's commands, whatever else they inherit.
 		config["shell_environment_policy.set.FAIRLEAD_SESSION"] = t.Mark
 	}
 	if t.Effort != "" {
@@ -89,7 +86,7 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 	}
 	method, _ := o.opens()
 	p.Instructions = t.Instructions
-	if method != wire.MethodFork { // thread/fork takes no personality; the fork's first turn does
+	if method != wire.MethodFork { // the fork's first turn sets it
 		p.Personality = t.Personality
 	}
 	if method == wire.MethodStart {
@@ -101,12 +98,10 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 }
 
 // lookFirst is how long a later attempt waits for a sign that an earlier one has asked for
-// the thread. codex's answer about the thread may take seconds. The asks for account and
-// models follow the ask for the thread and are answered at once, so their answers are the
-// sign.
+// the thread. That answer may take seconds; account and models are asked after it and
+// answered at once, so their answers are the sign.
 const lookFirst = 3 * time.Second
 
-// open does the steps of the opening that are possible now.
 func (o *opening) open() {
 	if !o.begun {
 		o.begun, o.before = true, o.inited
@@ -137,8 +132,8 @@ func (o *opening) open() {
 	o.asks.send(askModels)
 }
 
-// askedBefore reports whether an earlier attempt has asked codex for the thread. If
-// so, the pump waits for that answer and does not ask again.
+// askedBefore reports whether an earlier attempt has asked for the thread, so that the pump
+// waits for that answer.
 func (o *opening) askedBefore() bool {
 	a := o.asks.all[askThread]
 	if o.opt.Attempt < 2 || a == nil || a.sent || a.done || a.tried || a.try > 0 {
@@ -155,8 +150,7 @@ func (o *opening) askedBefore() bool {
 
 func (o *opening) initialized(r *wire.Message) {
 	if r.Error != nil {
-		// If an earlier pump began to open this process, codex answers so. The opening goes
-		// on.
+		// An earlier pump began to open this process.
 		if !strings.Contains(strings.ToLower(r.Error.Message), "already initialized") {
 			o.giveUp(Refused, classifyAnswer(wire.MethodInitialize, r.Error))
 			return
@@ -182,9 +176,8 @@ func (o *opening) initialized(r *wire.Message) {
 	o.checkPersonality()
 }
 
-// checkPersonality is called after initialize. A new thread is refused if codex
-// would ignore its personality; a thread that continues on a newer codex gets a
-// warning.
+// checkPersonality refuses a new thread whose personality codex would ignore. A continued
+// thread gets a warning.
 func (o *opening) checkPersonality() {
 	name := o.in.Thread.Personality
 	if name == "" || name == personalityNone || wire.Has(o.st.CodexVersion, wire.Personalities) {
@@ -204,13 +197,13 @@ func (o *opening) accountRead(r *wire.Message) {
 	}
 	var a wire.AccountAnswer
 	if json.Unmarshal(r.Result, &a) == nil && a.RequiresOpenAIAuth && (len(a.Account) == 0 || string(a.Account) == "null") {
-		// The turn would only wait and retry until its deadline.
+		// The turn would retry until its deadline.
 		o.giveUp(Refused, problem("auth", "codex is not logged in, and its provider wants a login"))
 	}
 }
 
-// threadOpened takes the answer to thread/start, resume or fork. A thread that
-// cannot be resumed or forked is never replaced by a new one.
+// threadOpened takes the answer about the thread. A thread that cannot be opened is never
+// replaced by a new one.
 func (o *opening) threadOpened(r *wire.Message) {
 	method, did := o.opens()
 	source := o.in.State.ThreadID
@@ -236,7 +229,7 @@ func (o *opening) threadOpened(r *wire.Message) {
 	o.st.ThreadID = a.Thread.ID
 	o.st.Model = a.Model
 	o.st.Provider = a.Provider
-	if o.st.CodexVersion == "" && method != wire.MethodResume { // an earlier pump had the answer to initialize
+	if o.st.CodexVersion == "" && method != wire.MethodResume { // an earlier pump had it from initialize
 		o.st.CodexVersion = a.Thread.CLIVersion
 	}
 	e := protocol.Entry{Type: protocol.EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,

@@ -10,11 +10,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The last message of a turn with an output schema is JSON. codex passes the schema
-// to the provider, which enforces it; this package does not.
+// The provider enforces an output schema; this package does not.
 
-// CheckSchema returns an error if codex could not take the schema. It does not check the
-// schema's content.
+// CheckSchema refuses what codex could not take. It does not check the schema's content.
 func CheckSchema(schema []byte) error {
 	var object map[string]json.RawMessage
 	switch err := json.Unmarshal(schema, &object); {
@@ -26,7 +24,7 @@ func CheckSchema(schema []byte) error {
 	return nil
 }
 
-// ParseOutput reads the final JSON of a turn with an output schema.
+// ParseOutput reads the final JSON of a turn with a schema.
 func ParseOutput(text string) (json.RawMessage, error) {
 	var b bytes.Buffer
 	if err := json.Compact(&b, []byte(strings.TrimSpace(text))); err != nil {
@@ -35,7 +33,6 @@ func ParseOutput(text string) (json.RawMessage, error) {
 	return b.Bytes(), nil
 }
 
-// structured reports whether this pump's message for turn n has an output schema.
 func (d *delivery) structured(n int) bool {
 	for _, s := range d.sends {
 		if s.Kind == SendTurn && s.Turn == n && (len(s.Schema) > 0 || s.SchemaBlob != "") {

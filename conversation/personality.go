@@ -16,5 +16,5 @@ func CheckPersonality(name string) error {
 	if name == "" || slices.Contains(PersonalityNames, name) {
 		return nil
 	}
-	return fmt.Errorf("personality %.100q is none of none, friendly, pragmatic", name)
+	return fmt.Errorf("unknown personality %.100q: use none, friendly or pragmatic", name)
 }

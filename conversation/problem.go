@@ -14,7 +14,7 @@ func problem(kind, message string) *protocol.Problem {
 	return &protocol.Problem{Kind: kind, Message: message, Hint: protocol.HintOf(kind)}
 }
 
-// cutProblem returns p shortened for a workflow; the transcript has the full text.
+// cutProblem shortens p for a workflow; the transcript has all of it.
 func cutProblem(p *protocol.Problem) *protocol.Problem {
 	if p == nil {
 		return p
@@ -28,8 +28,8 @@ func cutProblem(p *protocol.Problem) *protocol.Problem {
 	return &short
 }
 
-// kindOfInfo maps codexErrorInfo to kinds. Some of codex's words cover several
-// causes, which the HTTP status or the wording tells apart.
+// kindOfInfo maps codexErrorInfo to kinds. HTTP status or wording tell apart causes that
+// share a word.
 var kindOfInfo = map[string]string{
 	"contextWindowExceeded":       "context_window",
 	"sessionBudgetExceeded":       "quota",
@@ -50,9 +50,8 @@ var kindOfInfo = map[string]string{
 	"activeTurnNotSteerable":      "bad_request",
 }
 
-// classify turns codex's error of a failed turn into a Problem. If codex's error word is
-// specific, it decides. If the word is "other", the wording decides. If neither is known,
-// the kind is other.
+// classify makes a Problem of a failed turn's error. A specific error word decides, else
+// the wording.
 func classify(e wire.TurnError) *protocol.Problem {
 	message := e.Message
 	if e.Details != "" && !strings.Contains(message, e.Details) {
@@ -89,8 +88,8 @@ func classify(e wire.TurnError) *protocol.Problem {
 	return p
 }
 
-// errorInfo reads codexErrorInfo: a word, or an object whose only member has the
-// word as its name and holds an HTTP status.
+// errorInfo reads codexErrorInfo: a word, or an object with the word as its only name,
+// which holds an HTTP status.
 func errorInfo(raw json.RawMessage) (word string, status int) {
 	if json.Unmarshal(raw, &word) == nil {
 		return word, 0
@@ -103,7 +102,7 @@ func errorInfo(raw json.RawMessage) (word string, status int) {
 		var h struct {
 			Status int `json:"httpStatusCode"`
 		}
-		_ = json.Unmarshal(inner, &h) // some words carry no status
+		_ = json.Unmarshal(inner, &h)
 		if len(object) == 1 {
 			return word, h.Status
 		}
@@ -111,7 +110,7 @@ func errorInfo(raw json.RawMessage) (word string, status int) {
 	return "", 0
 }
 
-// wordings are tried in order against the lower-case text; the first match decides.
+// wordings are tried in order in the lower-case text; the first match decides.
 var wordings = []struct{ text, kind string }{
 	{"is not a git repository", "bad_request"},
 	{"no rollout found", "thread_missing"},
@@ -132,7 +131,7 @@ var wordings = []struct{ text, kind string }{
 	{"context_length_exceeded", "context_window"},
 	{"missing environment variable", "auth"},
 	{"unauthorized", "auth"},
-	{"unexpected status 401", "auth"}, // the whole message of older versions
+	{"unexpected status 401", "auth"}, // all that older versions say
 	{"unexpected status 403", "auth"},
 	{"auth refresh request", "auth"}, // the request failed or timed out
 	{"not logged in", "auth"},
@@ -142,8 +141,8 @@ var wordings = []struct{ text, kind string }{
 	{"model provider", "bad_request"}, // it is not in config.toml
 	{"model_not_found", protocol.EndModelNotFound},
 	{"does not exist or you do not have access", protocol.EndModelNotFound},
-	{"unexpected status 404", "network"},       // without a word about the model: the address is wrong
-	{"incomplete response", protocol.EndOther}, // older versions report it as a stream that was cut off
+	{"unexpected status 404", "network"},       // no word about the model: the address is wrong
+	{"incomplete response", protocol.EndOther}, // older versions report a stream that was cut off
 	{"input_too_large", "bad_request"},
 	{"input exceeds", "bad_request"},
 	{"invalid request", "bad_request"},
@@ -154,11 +153,11 @@ var wordings = []struct{ text, kind string }{
 	{"connection refused", "network"},
 	{"connection reset", "network"},
 	{"dns error", "network"},
-	{"bwrap", "sandbox"}, // after wordings of messages that may contain an address with this word
+	{"bwrap", "sandbox"}, // after messages that may contain an address with this word
 	{"codex-linux-sandbox", "sandbox"},
 	{"sandbox denied", "sandbox"},
 	{"sandbox error", "sandbox"},
-	{"sandbox rules", "sandbox"}, // sandbox rules that Landlock cannot enforce
+	{"sandbox rules", "sandbox"}, // rules that Landlock cannot enforce
 	{"seccomp", "sandbox"},
 	{"timed out", "network"},
 }
@@ -181,13 +180,13 @@ func classifyAnswer(method string, e *wire.RPCError) *protocol.Problem {
 	case e.Code == wire.CodeInvalidParams:
 		kind = "bad_request"
 	case strings.Contains(e.Message, "unknown variant"):
-		kind = "protocol" // codex says with this code that it does not know a method
+		kind = "protocol" // codex's code for an unknown method
 	}
 	return problem(kind, fmt.Sprintf("%s: %s", method, e.Message))
 }
 
-// ExitProblem describes a codex that ended on its own. how says how (e.g. "exit
-// status 1"), tail is the end of its standard error.
+// ExitProblem describes a codex that ended on its own. how is e.g. "exit status 1", tail
+// the end of its standard error.
 func ExitProblem(how, tail string) *protocol.Problem {
 	tail = meaningful(tail)
 	text := strings.ToLower(tail)
@@ -206,11 +205,10 @@ func ExitProblem(how, tail string) *protocol.Problem {
 	return p
 }
 
-// colours matches the terminal escapes for colours in codex's error log.
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 
-// meaningful returns codex's error log without colours and without the error that
-// codex logs for every blank line of ours (blank lines keep torn lines apart).
+// meaningful removes colours and the error that codex logs for each blank line of ours
+// (which keeps torn lines apart).
 func meaningful(tail string) string {
 	var b strings.Builder
 	for line := range strings.Lines(colours.ReplaceAllString(tail, "")) {
@@ -221,8 +219,6 @@ func meaningful(tail string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// lastLines returns the end of text, at most max bytes, from the start of a line if
-// possible.
 func lastLines(text string, max int) string {
 	if len(text) <= max {
 		return text

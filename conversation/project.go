@@ -13,11 +13,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Projections show a transcript to readers that do not know its entries. All are pure
-// functions: the same entries give the same bytes, even if entries come repeatedly or in
-// another order. Deltas are not entries, so no projection contains them.
+// Projections show a transcript to readers that do not know its entries. The same entries
+// give the same bytes, even if repeated or in another order.
 
-// A ChatRole is the author of a chat message.
+// A ChatRole is the author of a message.
 type ChatRole string
 
 // The roles of chat messages.
@@ -27,20 +26,19 @@ const (
 	RoleTool      ChatRole = "tool"
 )
 
-// A ChatMessage is a message in the form that model providers use. Between two user
-// messages there is one assistant message, or several with the results of their
-// tool calls between them: user, assistant, tool…, assistant, tool…, assistant,
-// user. The first message is the user's.
+// A ChatMessage is a message in the form of model providers. The first one is the user's.
+// Between two user messages there is one assistant message, or several with the results of
+// their calls between them.
 type ChatMessage struct {
 	ID      string     `json:"id"`
 	Role    ChatRole   `json:"role"`
 	Content string     `json:"content"`
 	Calls   []ChatCall `json:"tool_calls,omitempty"`
-	// CallID is the id of the call whose result this message (role tool) is.
+	// CallID is the call whose result this message (role tool) is.
 	CallID string `json:"tool_call_id,omitempty"`
 }
 
-// A ChatCall is a tool call by the assistant.
+// A ChatCall is a tool call.
 type ChatCall struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
@@ -48,8 +46,7 @@ type ChatCall struct {
 	Arguments string `json:"arguments"`
 }
 
-// Whole sorts entries and keeps the first of each id, as every reader of a
-// transcript must.
+// Whole sorts entries and keeps the first of each id, as every reader of a transcript must.
 func Whole(entries []protocol.Entry) []protocol.Entry {
 	all := slices.Clone(entries)
 	slices.SortStableFunc(all, func(a, b protocol.Entry) int {
@@ -69,8 +66,8 @@ func Whole(entries []protocol.Entry) []protocol.Entry {
 	})
 }
 
-// Chat returns the messages of a transcript, without reasoning, requests, decisions
-// and states. An error becomes the assistant's message of a turn that has no other.
+// Chat returns a transcript's messages, without reasoning, requests, decisions and states.
+// An error becomes the assistant's message of a turn without one.
 func Chat(entries []protocol.Entry) []ChatMessage {
 	var c chat
 	for _, e := range Whole(entries) {
@@ -82,9 +79,9 @@ func Chat(entries []protocol.Entry) []ChatMessage {
 
 type chat struct {
 	all     []ChatMessage
-	said    *ChatMessage  // the open assistant message
-	results []ChatMessage // of its calls
-	failed  string        // why the turn failed, if an error was seen
+	said    *ChatMessage
+	results []ChatMessage
+	failed  string
 }
 
 func (c *chat) add(e protocol.Entry) {
@@ -100,8 +97,7 @@ func (c *chat) add(e protocol.Entry) {
 	}
 }
 
-// user begins a user message. If the last message is the user's too, as after a steer, user
-// extends it.
+// user begins a user message or, as after a steer, extends the last one.
 func (c *chat) user(e protocol.Entry) {
 	c.close()
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
@@ -114,7 +110,7 @@ func (c *chat) user(e protocol.Entry) {
 
 func (c *chat) assistant(e protocol.Entry) {
 	if len(c.results) > 0 {
-		c.flush() // the next assistant message has seen the results
+		c.flush() // the next message has seen the results
 	}
 	if c.said == nil {
 		c.begin(e)
@@ -131,8 +127,8 @@ func (c *chat) call(e protocol.Entry) {
 	c.results = append(c.results, ChatMessage{ID: chatID("res", e), Role: RoleTool, Content: callResult(e), CallID: call.ID})
 }
 
-// begin opens an assistant message. If the transcript begins after the user's message,
-// begin adds an empty one, because the first message is always the user's.
+// begin opens an assistant message, after an empty user message if the transcript has none
+// yet.
 func (c *chat) begin(e protocol.Entry) {
 	if len(c.all) == 0 {
 		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
@@ -149,8 +145,8 @@ func (c *chat) flush() {
 	c.said, c.results = nil, nil
 }
 
-// close ends the assistant's messages. After a tool result or a failed user message
-// it adds one more message, to keep the alternation.
+// close ends the assistant's messages. After a tool result or a failed user message it adds
+// one, to keep the alternation.
 func (c *chat) close() {
 	c.flush()
 	n := len(c.all)
@@ -175,8 +171,8 @@ func joined(a, b string) string {
 	return a + "\n\n" + b
 }
 
-// chatID returns an id derived from the entry's own id. It is the same in every
-// replay and says nothing about the session.
+// chatID derives an id from the entry's. It is the same in every replay and says nothing
+// about the session.
 func chatID(kind string, e protocol.Entry) string {
 	sum := sha256.Sum256([]byte(orWord(e.ID, strconv.FormatInt(e.Seq, 10))))
 	return kind + "_" + hex.EncodeToString(sum[:12])
@@ -206,14 +202,14 @@ func callArguments(e protocol.Entry) string {
 	return sortedArguments(e.Data["arguments"])
 }
 
-// sortedArguments returns a tool's arguments as an object with sorted keys. Arguments that
-// are no JSON object, or were cut, become a text in such an object.
+// sortedArguments returns arguments as an object with sorted keys. Arguments that are no
+// JSON object become a text in one.
 func sortedArguments(text string) string {
 	if text == "" {
 		return "{}"
 	}
 	d := json.NewDecoder(strings.NewReader(text))
-	d.UseNumber() // keep numbers as written
+	d.UseNumber()
 	var object map[string]any
 	if d.Decode(&object) == nil && object != nil && !d.More() {
 		return string(canonical(object))
@@ -239,7 +235,7 @@ func callResult(e protocol.Entry) string {
 	return b.String()
 }
 
-// ChatLines returns the messages as JSON, one per line.
+// ChatLines returns the messages as lines of JSON.
 func ChatLines(entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	for _, m := range Chat(entries) {
@@ -249,7 +245,7 @@ func ChatLines(entries []protocol.Entry) []byte {
 	return b.Bytes()
 }
 
-// JSONLines returns the entries as JSON, one per line.
+// JSONLines returns the entries as lines of JSON.
 func JSONLines(entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	for _, e := range Whole(entries) {

@@ -11,8 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Markdown returns a transcript as a document for people. Nothing in it can move a
-// terminal's cursor, end a code block early or reverse the direction of text.
+// Markdown returns a transcript for people. Nothing in it can move a terminal's cursor, end
+// a code block early or reverse the direction of text.
 func Markdown(title string, entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", line1(title))
@@ -44,7 +44,6 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 	}
 }
 
-// unsure returns a remark for a message of which nobody knows whether it reached codex.
 func unsure(e protocol.Entry) string {
 	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"
@@ -52,7 +51,6 @@ func unsure(e protocol.Entry) string {
 	return ""
 }
 
-// fence writes a code block, with a fence that the code does not contain.
 func fence(b *bytes.Buffer, lang, text string) {
 	text = strings.TrimRight(Harmless(text), "\n")
 	if text == "" {
@@ -80,9 +78,8 @@ func factsOf(m map[string]string) string {
 
 func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
 
-// Harmless removes characters that a terminal would act on: escape sequences and other
-// control characters, and marks that change the direction of writing. Line feeds and tabs
-// stay.
+// Harmless removes control characters, except line feeds and tabs, and marks that change
+// the direction of writing.
 func Harmless(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

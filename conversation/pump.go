@@ -15,86 +15,75 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Run's error wraps ErrWireLost when the wire broke. The state of the process is then
-// unknown. The caller attaches again and runs the same input with the next Attempt.
+// ErrWireLost says that the wire broke and the state of the process is unknown. The caller
+// attaches again and runs the same input with the next Attempt.
 var ErrWireLost = errors.New("the wire to codex is lost")
 
 // A Wire is an attachment to a journaled process, at PumpInput.From.
 type Wire interface {
-	// Read returns the journal's bytes and blocks for more. It returns io.EOF only when
-	// the process has ended and everything was read; any other error means that the
-	// wire is lost. Write passes bytes to the process. Close makes both return.
+	// Read returns io.EOF only when the process has ended and everything was read; any
+	// other error means that the wire is lost. Close makes Read and Write return.
 	io.ReadWriteCloser
 	// Size is the journal's length when the attachment began.
 	Size() int64
 }
 
-// A RawSink also receives the notifications that the pump does not understand.
+// A RawSink also receives notifications that the pump does not understand.
 type RawSink interface {
 	Raw(method string, params json.RawMessage)
 }
 
 // Options of Run. The zero value is a first attempt with nothing to hide.
 type Options struct {
-	// Attempt counts from 1 how often this input is run. From the second attempt on, any
-	// line may have been written already, so the pump first finds out which were.
+	// Attempt counts from 1 how often this input is run. From 2 on, any line may have been
+	// written already, so the pump first finds out which were.
 	Attempt int
-	// Nonce makes the ids of barriers differ between attempts. If it is empty, the
-	// attempt number is used.
+	// Nonce tells the barriers of attempts apart; empty means the attempt number.
 	Nonce string
-	// Since is how long before this attempt the input was first due to run. The turn's time
-	// counts from that moment (see deadlines.go).
+	// Since is how long before this attempt the input was first due to run.
 	Since time.Duration
-	// Client introduces us to codex; DefaultClient if its name is empty.
-	Client wire.ClientInfo
-	// AnyVersion accepts any version of codex.
+	// Client is DefaultClient if its name is empty.
+	Client     wire.ClientInfo
 	AnyVersion bool
-	// Redactor knows the secrets that must not be stored or shown. It is applied to all
-	// texts that reach the sink and the result; digests are computed before redaction.
+	// Redactor is applied to all texts that reach the sink and the result.
 	Redactor *Redactor
 	// Before, if set, is called from the pump's goroutine before each line that may contain
 	// command output or model text is folded. Secrets that the Redactor learns during the
-	// call are removed from that line. end is the offset just past the line; piece says
-	// that the line is one of many pieces of a streaming text.
+	// call are removed from that line. end is the offset past the line; piece says that the
+	// line is one piece of a streamed text.
 	Before func(end int64, piece bool)
-	// Settled, if set, is called from the pump's goroutine as soon as a send is
-	// settled; the workflow learns of it from the result. A second attempt calls it
-	// again.
+	// Settled, if set, is called from the pump's goroutine for each settled send, again by
+	// a second attempt.
 	Settled func(protocol.Delivery)
-	// Moved, if set, is called from the pump's goroutine after every line with the
-	// pump's place.
+	// Moved, if set, is called from the pump's goroutine after every line.
 	Moved func(Place)
-	// Used, if set, is called from the pump's goroutine when tokens were used or rate
-	// limits changed. A second attempt calls it again.
+	// Used, if set, is called from the pump's goroutine when use or rate limits changed,
+	// again by a second attempt.
 	Used func(Use)
-	// Broker, if set, supplies the access tokens that codex is logged in with: after
-	// each start of the process, and whenever codex asks for a newer one.
+	// Broker, if set, supplies codex's access tokens.
 	Broker Broker
-	// Judge applies the policy that PumpInput.Policy names to a request. It must be a
-	// pure function, because it is asked again after a pump that returned no result. If
-	// it is nil, every request is declined.
+	// Judge applies the policy that PumpInput.Policy names. It must be pure, because a pump
+	// that returned no result is repeated. If it is nil, every request is declined.
 	Judge func(Asked) Verdict
 	// Tool, if set, carries out calls of our tools that need more than an answer.
 	Tool Tooler
-	// Over says that the process had ended when the wire was attached. Then the pump writes
-	// and decides nothing before it has read the journal to the end, because a request that
-	// is open in the journal can no longer be answered.
+	// Over says that the process had ended when the wire was attached. The pump then writes
+	// and decides nothing before it has read the whole journal, because open requests can
+	// no longer be answered.
 	Over bool
-	// Exit returns how the process ended and the tail of its standard error. It is
-	// called once, when the wire reports that the process has ended.
+	// Exit returns how the process ended and the tail of its standard error. It is called
+	// once.
 	Exit func() (how, tail string)
 	// Fresh, if set, is called for each notification that codex sent while the pump was
-	// attached, with the time by the clock of codex's host.
+	// attached, with the time by the host's clock.
 	Fresh func(emitted time.Time)
-	// Lost, if set, is called last when the wire is lost, with all that the pump knew at
-	// that moment. The caller needs this if nobody can ever attach again.
+	// Lost, if set, is called last when the wire is lost. The caller needs it if nobody can
+	// ever attach again.
 	Lost func(Lost)
-	// Zone, if set, returns the time zone of codex's host, or nil if nobody can find it
-	// out. It is called when codex gives the end of a limit as a time of day; nothing else
-	// depends on it.
+	// Zone, if set, returns the time zone of codex's host, or nil if unknown. It is called
+	// only when a limit ends at a time of day.
 	Zone func() *time.Location
-	// Now is the clock for deadlines and for codex's requests for the time; nil means
-	// time.Now.
+	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	Log *slog.Logger
 }
@@ -135,25 +124,23 @@ func (o Options) nonce() string {
 }
 
 const (
-	// writeGrace is how long the remaining lines may take to be written when the pump
-	// returns.
+	// writeGrace bounds the writing of the remaining lines.
 	writeGrace = 2 * time.Second
-	// verdictGrace is how long the driver waits after a failed write for the reader to find
-	// out whether the process ended or the wire is lost.
+	// verdictGrace is how long the reader may take, after a failed write, to find out
+	// whether the process ended or the wire is lost.
 	verdictGrace = 10 * time.Second
-	// catchUpGrace is how long a cancelled pump may take to read the journal up to the
-	// length at the pump's start.
+	// catchUpGrace is how long a cancelled pump may take to read the backlog.
 	catchUpGrace = 10 * time.Second
 )
 
 // Run attaches to a conversation, sends the messages that are due, folds codex's lines into
-// the sink, and returns when the workflow is needed. PumpReason says why. When it returns,
-// the wire is closed and all its goroutines have ended.
+// the sink, and returns when the workflow is needed. When it returns, the wire is closed
+// and all its goroutines have ended.
 //
 // If ctx is cancelled, Run folds the lines that have arrived and returns a normal result.
-// If one of these lines ended the turn, the result says so. After an error nothing counts:
-// the caller runs the same input again, on a new wire and with the next Attempt. The sink
-// then gets the earlier entries again, with the same ids and numbers.
+// After an error nothing counts: the caller runs the same input again, on a new wire and
+// with the next Attempt. The sink then gets the earlier entries again, with the same ids
+// and numbers.
 func Run(ctx context.Context, w Wire, in PumpInput, sink Sink, opt Options) (PumpResult, error) {
 	m, err := newMachine(in, sink, opt, w.Size())
 	if err != nil {
@@ -211,30 +198,29 @@ func Run(ctx context.Context, w Wire, in PumpInput, sink Sink, opt Options) (Pum
 	return *m.result, nil
 }
 
-// A driver runs a machine on a wire: one goroutine reads and one writes. The
-// caller's goroutine owns the machine.
+// A driver runs a machine on a wire. The caller's goroutine owns the machine.
 type driver struct {
 	m      *machine
 	wire   Wire
 	begun  time.Time
 	events chan event
 	write  chan []byte
-	failed chan error // results of the writer
+	failed chan error
 	stop   chan struct{}
 	joined sync.WaitGroup
 
 	tokens chan tokenAnswered
-	broker func(tokenWant) // asks for a token; the answer comes on tokens
+	broker func(tokenWant) // the answer comes on tokens
 
 	replied chan toolReplied
-	tool    func(OpenCall) // carries out a call; the reply comes on replied
+	tool    func(OpenCall) // the reply comes on replied
 
-	queue [][]byte // lines for the writer
-	busy  bool     // the writer is writing a line
+	queue [][]byte
+	busy  bool
 	spoke bool
 }
 
-// An event comes from the reader: a line, the end of the backlog, or an error.
+// An event is a line, the end of the backlog, or an error.
 type event struct {
 	line   wire.Line
 	caught bool
@@ -293,8 +279,8 @@ func (d *driver) loop(ctx context.Context) error {
 	m := d.m
 	m.atStart()
 	canceled := ctx.Done()
-	var deaf <-chan time.Time  // set when a write has failed: ends the wait for the reader
-	var stuck <-chan time.Time // set when the pump is cancelled: ends the wait for the backlog
+	var deaf <-chan time.Time  // after a failed write: ends the wait for the reader
+	var stuck <-chan time.Time // after a cancellation: ends the wait for the backlog
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for m.result == nil {
@@ -303,8 +289,8 @@ func (d *driver) loop(ctx context.Context) error {
 		}
 		d.collect()
 
-		// Events that have arrived go first. So a turn that has ended is reported as ended,
-		// even if the workflow cancels the pump at the same moment.
+		// A turn that has ended is reported as ended, even if the workflow cancels the pump
+		// at the same moment.
 		select {
 		case e := <-d.events:
 			if err := d.take(e); err != nil {
@@ -343,13 +329,13 @@ func (d *driver) loop(ctx context.Context) error {
 				deaf = time.After(verdictGrace)
 			}
 		case <-deaf:
-			return fmt.Errorf("%w: writing fails, and reading does not end", ErrWireLost)
+			return fmt.Errorf("%w: a write to codex failed, and the journal reader did not report an end in time", ErrWireLost)
 		case <-canceled:
 			canceled = nil
 			stuck = time.After(catchUpGrace)
 			m.cancel(d.now())
 		case <-stuck:
-			return fmt.Errorf("%w: the journal could not be read up to its length", ErrWireLost)
+			return fmt.Errorf("%w: the pump was cancelled, and the journal could not be read to its end in time", ErrWireLost)
 		case <-timer.C:
 			m.tick(d.now())
 		}
@@ -357,9 +343,8 @@ func (d *driver) loop(ctx context.Context) error {
 	return m.err
 }
 
-// collect takes the lines for codex from the machine, and its questions to the broker and
-// the tools. It writes a newline before the first line: if an earlier writer left a line
-// incomplete, the first line must not become a part of it.
+// collect takes the lines and questions from the machine. A newline goes before the first
+// line, because an earlier writer may have left a line incomplete.
 func (d *driver) collect() {
 	for _, line := range d.m.out {
 		if !d.spoke {
@@ -393,8 +378,8 @@ func (d *driver) take(e event) error {
 	return d.m.err
 }
 
-// flush writes the remaining lines, most of which are refusals. A failure does not matter
-// if the process or the turn of the lines has ended.
+// flush writes the remaining lines, mostly refusals. A failure does not matter if the
+// process or the turn has ended.
 func (d *driver) flush() error {
 	m := d.m
 	d.collect()
@@ -416,7 +401,7 @@ func (d *driver) flush() error {
 			d.busy = false
 			why = err
 		case <-late:
-			why = errors.New("the process does not take what is written")
+			why = errors.New("codex did not accept the last lines in time")
 		}
 	}
 	if why != nil && m.result.Reason != TurnEnded {

@@ -8,21 +8,20 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// validate refuses an input that no pump can run. st is the state that the pump begins
-// with.
+// validate refuses an input that no pump can run from st.
 func (in PumpInput) validate(st PumpState) error {
 	switch {
 	case in.Prefix == "":
 		return fmt.Errorf("no prefix for the ids of requests")
 	case st.Cursor.Incarnation < 1:
-		return fmt.Errorf("incarnation %d: they count from 1", st.Cursor.Incarnation)
+		return fmt.Errorf("incarnation %d is invalid: incarnations count from 1", st.Cursor.Incarnation)
 	case st.Cursor.Offset < 0 || st.Rewind < 0:
 		return fmt.Errorf("cursor %d, rewind %d: offsets are not negative", st.Cursor.Offset, st.Rewind)
 	}
 	if st.Opened != st.Cursor.Incarnation {
 		t := in.Thread
 		if !path.IsAbs(t.CWD) {
-			return fmt.Errorf("thread's cwd %q is not absolute (codex would take it as it is)", t.CWD)
+			return fmt.Errorf("the thread's cwd %q must be an absolute path, because codex does not resolve it", t.CWD)
 		}
 		if t.ApprovalPolicy == "" || t.Sandbox == "" && t.Permissions == "" {
 			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")

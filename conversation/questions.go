@@ -7,16 +7,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The questions of a pump are its requests to codex that no turn needs: to list the models,
-// and to take the thread's name. The part owns Named of the state. It may call the asks.
+// The questions part sends requests that no turn needs: for the models, and to set the
+// thread's name. It owns Named of the state. It may call the asks.
 type questions struct {
 	*core
 	asks   *asks
 	models protocol.ModelList
-	during bool // the name was last sent while a turn ran
+	during bool // the name was last sent during a turn
 }
 
-// expect prepares the questions that are asked outside an opening.
+// expect prepares what is asked outside an opening.
 func (q *questions) expect() {
 	if q.in.Models && q.asks.all[askModels] == nil {
 		q.asks.all[askModels] = &ask{method: wire.MethodModelList, params: struct{}{}, limit: q.lim.Request, optional: true}
@@ -24,8 +24,6 @@ func (q *questions) expect() {
 	q.asks.all[askNaming] = &ask{method: wire.MethodName, limit: q.lim.Request, optional: true}
 }
 
-// ask asks codex for its models and tells it the thread's name. Neither
-// matters to a turn.
 func (q *questions) ask() {
 	if q.in.Models {
 		q.asks.send(askModels)
@@ -48,8 +46,8 @@ func (q *questions) settled() bool {
 	return (!q.in.Models || q.asks.all[askModels].done) && !q.unnamed()
 }
 
-// unnamed reports whether codex has yet to be told the thread's name. A thread that
-// never had a turn cannot store one.
+// unnamed reports whether codex has yet to be told the name. A thread that never had a turn
+// cannot store one.
 func (q *questions) unnamed() bool {
 	return q.in.Thread.Name != q.st.Named && q.in.Thread.Name != "" && q.st.Turn > 0 && q.st.ThreadID != ""
 }
@@ -65,17 +63,16 @@ func (q *questions) modelsListed(r *wire.Message) {
 	}
 }
 
-// namings bounds the tries to set a name during a turn if codex refuses it.
+// namings bounds the tries to set a name during a turn.
 const namings = 6
 
-// threadNamed handles codex's answer to the thread's name. A name that was sent while a
-// turn ran may be refused because codex has not written the thread's history yet (codex
-// 0.169.0: "failed to set thread name: … rollout … is empty"), so it is sent again.
-// Otherwise a refusal is final.
+// threadNamed handles codex's answer. During a turn codex may refuse the name because it
+// has not written the thread's history yet (0.169.0: "failed to set thread name: … rollout
+// … is empty"), so it is sent again. Otherwise a refusal is final.
 func (q *questions) threadNamed(try int, r *wire.Message) {
 	a := q.asks.all[askNaming]
 	if r.Error != nil && try < a.try {
-		a.done = false // the answer to a later attempt counts
+		a.done = false // a later attempt's answer counts
 		return
 	}
 	if r.Error != nil && q.during && try+1 < namings {

@@ -7,19 +7,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A turn can be stuck although codex is alive: a tool has ended, and the model
-// never goes on. Limits.Silence does not detect that, because codex answers.
+// A turn can be stuck although codex answers: a tool has ended, and the model never goes
+// on.
 
-// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the
-// state, and calls no other part.
+// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the state, and
+// calls no part.
 type quiet struct {
 	*core
 	since time.Duration // when the model became silent with nothing to wait for
 }
 
-// toolEnded starts the clock of Limits.Quiet, unless something else is running. codex has
-// been seen to hide the end of a command that the sandbox stopped. If no item reports the
-// end of a tool, the token count that follows shows it.
+// toolEnded starts the clock, unless something else is running. codex has been seen to hide
+// the end of a command that the sandbox stopped; the token count that follows shows it.
 func (q *quiet) toolEnded() {
 	for _, it := range q.st.Items {
 		if it.Turn == q.st.Turn && !it.Background && it.Thread == "" {
@@ -38,13 +37,12 @@ func (q *quiet) itemEnded(kind string) {
 	}
 }
 
-// stillTrying restarts the clock of Limits.Quiet.
 func (q *quiet) stillTrying() { q.since = q.now }
 
 const maxRetrying = 300
 
-// retries keeps why codex tries again to reach the model. A turn that ends meanwhile
-// reports this reason. codex has been seen to wait for its network without end.
+// retries keeps why codex tries again to reach the model. codex has been seen to wait for
+// its network without end.
 func (q *quiet) retries(why *protocol.Problem) {
 	q.stillTrying()
 	q.st.Retrying = wire.Excerpt(q.redact(why.Message), maxRetrying)
@@ -52,7 +50,6 @@ func (q *quiet) retries(why *protocol.Problem) {
 
 func (q *quiet) modelSpoke() { q.st.ToolEnded, q.st.Retrying = false, "" }
 
-// retried adds codex's retry to the text of a deadline.
 func (q *quiet) retried(text string) string {
 	if q.st.Retrying == "" {
 		return text
@@ -60,8 +57,7 @@ func (q *quiet) retried(text string) string {
 	return text + "; codex was trying to reach its provider again: " + q.st.Retrying
 }
 
-// counts reports whether the model's silence counts. While a request is open, the turn does
-// not wait for the model.
+// counts reports whether silence counts: not while a request is open.
 func (q *quiet) counts() bool {
 	return q.lim.Quiet > 0 && q.st.TurnID != "" && q.st.ToolEnded && len(q.st.Open) == 0
 }

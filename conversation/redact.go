@@ -8,29 +8,26 @@ import (
 	"sync/atomic"
 )
 
-// minSecret is the length of the shortest secret that is redacted. Redacting shorter ones
-// would damage ordinary words.
+// minSecret is the shortest secret that is redacted. Shorter ones would damage ordinary
+// words.
 const minSecret = 8
 
-// placeholder is repeated over the whole length of a secret, so that the text's length and
-// byte positions stay the same.
+// placeholder is repeated over a secret's length, so that byte positions stay.
 const placeholder = "[redacted]"
 
-// A Redactor overwrites known secrets in texts with a placeholder of equal
-// length. A nil Redactor changes nothing. It is safe for concurrent use.
+// A Redactor overwrites known secrets with placeholders of equal length. A nil Redactor
+// changes nothing. It is safe for concurrent use.
 type Redactor struct {
-	mu    sync.Mutex // held while secrets are added
+	mu    sync.Mutex
 	known atomic.Pointer[known]
 }
 
-// known is an immutable set of secrets and their replacer.
 type known struct {
 	secrets []string // longest first
 	replace *strings.Replacer
 }
 
-// NewRedactor returns a Redactor for the given secrets. It ignores secrets shorter than 8
-// bytes.
+// NewRedactor returns a Redactor. It ignores secrets shorter than 8 bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{}
 	r.known.Store(&known{})
@@ -38,7 +35,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Add adds secrets, which are redacted from now on.
+// Add adds secrets.
 func (r *Redactor) Add(secrets ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -80,8 +77,7 @@ func (r *Redactor) String(s string) string {
 	return k.replace.Replace(s)
 }
 
-// in reports whether s contains a secret. Few texts do, and this check is far cheaper than
-// replacing.
+// in reports whether s contains a secret, far cheaper than replacing.
 func (k *known) in(s string) bool {
 	for _, secret := range k.secrets {
 		if len(secret) <= len(s) && strings.Contains(s, secret) {
@@ -91,14 +87,13 @@ func (k *known) in(s string) bool {
 	return false
 }
 
-// split cuts s before a suffix that may be the beginning of a secret.
+// split cuts s before a suffix that may begin a secret.
 func (r *Redactor) split(s string) (whole, begun string) {
 	if r == nil {
 		return s, ""
 	}
 	at := len(s)
 	for _, secret := range r.known.Load().secrets {
-		// The longest match begins first.
 		for i := max(0, len(s)-len(secret)+1); i < at; i++ {
 			next := strings.IndexByte(s[i:at], secret[0])
 			if next < 0 {
@@ -112,8 +107,7 @@ func (r *Redactor) split(s string) (whole, begun string) {
 	return s[:at], s[at:]
 }
 
-// afterEnd drops a prefix of s that may be the end of a secret whose beginning was
-// cut off.
+// afterEnd drops a prefix of s that may end a secret.
 func (r *Redactor) afterEnd(s string) string {
 	if r == nil {
 		return s

@@ -6,11 +6,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Asked is the request that a policy judges, in full: not redacted and not cut. It is never
-// stored.
+// Asked is the request that a policy judges, not redacted and not cut. It is never stored.
 type Asked struct {
 	Kind        protocol.RequestKind
-	Action      string // what codex wants to do with the command, if not run it
+	Action      string // what to do with the command, if not run it
 	Command     string
 	CWD         string
 	Changes     []AskedChange
@@ -19,7 +18,7 @@ type Asked struct {
 	Permissions json.RawMessage
 	Server      string
 	Tool        string
-	Arguments   string // of an MCP tool: JSON with sorted keys and no spaces
+	Arguments   string // of an MCP tool: JSON, sorted keys, no spaces
 	Reason      string
 	Digest      string
 	Turn        int
@@ -27,22 +26,22 @@ type Asked struct {
 	Counts      Counts
 }
 
-// AskedChange is one file of a file change that a policy judges.
+// AskedChange is one file of a file change.
 type AskedChange struct {
 	Path, Kind, MovedTo string
 }
 
-// Counts are the counts of a session's approval requests before a request.
+// Counts are a session's approvals before a request.
 type Counts struct {
 	InTurn    int `json:"in_turn,omitempty"`
-	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before the request, by codex's clock
+	InMinute  int `json:"in_minute,omitempty"` // in the 60 s before, by codex's clock
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
 }
 
-// A Verdict is a policy's answer to a request. Outcome is Accept or Decline; empty
-// means that a person is asked.
+// A Verdict is a policy's answer. Outcome is Accept or Decline; empty means that a person
+// is asked.
 type Verdict struct {
 	Outcome    protocol.Outcome
 	ForSession bool

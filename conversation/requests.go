@@ -10,9 +10,8 @@ import (
 )
 
 // The requests part keeps codex's requests until they are decided. It owns Open and Tally
-// of the state. It gives decisions of a policy to the delivery. It may also call the autos
-// (refusals), the demands, the items (changes of files), the spending, and the clocks that
-// stop while people are asked.
+// of the state. It may call the delivery, which sends a policy's decisions, the autos, the
+// demands, the items, the spending, and the clocks that stop while people are asked.
 type requests struct {
 	*core
 	autos    *autos
@@ -23,14 +22,13 @@ type requests struct {
 	delivery *delivery
 	spending *spending
 
-	seen         []*protocol.Request // the open requests that this pump has read, in full
-	judged       []protocol.Judged   // by a policy, in this pump
-	unreportedAt time.Duration       // when the oldest unreported request came
-	resolved     []json.RawMessage   // requests that the workflow knows as open
-	resolvedAt   time.Duration       // when the first of resolved was seen
+	seen         []*protocol.Request // open ones that this pump has read, in full
+	judged       []protocol.Judged
+	unreportedAt time.Duration     // when the oldest unreported one came
+	resolved     []json.RawMessage // known to the workflow as open
+	resolvedAt   time.Duration
 }
 
-// wake registers when to report new and resolved requests.
 func (q *requests) wake(soon func(time.Duration)) {
 	if q.unreported() {
 		soon(q.lastLine + q.lim.Settle)
@@ -41,7 +39,6 @@ func (q *requests) wake(soon func(time.Duration)) {
 	}
 }
 
-// demand opens a request for a person, with everything needed to decide it.
 func (q *requests) demand(msg *wire.Message, read reader) {
 	if q.st.openAt(msg.ID) >= 0 {
 		return // asked again under the same id
@@ -60,7 +57,7 @@ func (q *requests) demand(msg *wire.Message, read reader) {
 	bulk := bulkOf(r)
 	switch {
 	case len(q.st.Open) >= maxRequests:
-		q.autos.refuse(msg, fmt.Sprintf("%d requests are open, and more cannot be", maxRequests))
+		q.autos.refuse(msg, fmt.Sprintf("%d requests are already open, which is the limit: ask again when one is answered", maxRequests))
 		return
 	case bulk > maxBulk:
 		q.autos.refuse(msg, fmt.Sprintf("its questions and permissions take %d bytes, and %d is the most that can be shown", bulk, maxBulk))
@@ -112,8 +109,8 @@ func (q *requests) fill(a *asked) {
 	}
 }
 
-// demandAgain reads a request again that an earlier pump folded, because its text
-// is stored nowhere else.
+// demandAgain reads an earlier pump's request again, because its text is stored nowhere
+// else.
 func (q *requests) demandAgain(msg *wire.Message, at int64) {
 	i := q.st.openAt(msg.ID)
 	if i < 0 || q.st.Open[i].At != at {
@@ -139,8 +136,8 @@ func (q *requests) demandAgain(msg *wire.Message, at int64) {
 	q.demands.byID[wire.IDKey(msg.ID)] = a
 }
 
-// drop closes the open requests that match. Those that the workflow knows are
-// reported as resolved, unless a Send of ours closed them.
+// drop closes the open requests that match. Those that the workflow knows are reported as
+// resolved, unless a Send closed them.
 func (q *requests) drop(match func(OpenRequest) bool) {
 	var left []OpenRequest
 	for _, o := range q.st.Open {
@@ -175,8 +172,7 @@ func (q *requests) resolvedBy(params json.RawMessage) {
 	}
 	q.quiet.stillTrying()
 	key := wire.IDKey(n.RequestID)
-	// Only this removal depends on the pump: an answer may still be unwritten or not.
-	// Everything else here is the same for every pump.
+	// Only this removal depends on the pump.
 	q.autos.drop(key)
 	q.answered(key)
 }

@@ -17,24 +17,24 @@ import (
 
 // Bounds on a person's answers.
 const (
-	// MaxAnswer is the longest answer to one question, in bytes.
+	// MaxAnswer bounds one answer, in bytes.
 	MaxAnswer = 16 << 10
-	// MaxAnswers bounds all answers to a request together, in bytes.
+	// MaxAnswers bounds all answers to a request, in bytes.
 	MaxAnswers = 64 << 10
 )
 
-// An AnswerError says what is wrong with the answer to one question. It never
-// contains the answer, which may be secret.
+// An AnswerError says what is wrong with an answer. It never contains the answer, which may
+// be secret.
 type AnswerError struct {
-	Question string // its id
+	Question string
 	What     string
 }
 
 func (e *AnswerError) Error() string { return fmt.Sprintf("%q %s", e.Question, e.What) }
 
-// CheckAnswers checks answers, by question id, and returns the answers for codex. It uses
-// the defaults of questions without an answer, and leaves out optional questions that have
-// neither. A blank answer counts as missing. An error in one question is an *AnswerError.
+// CheckAnswers returns the answers for codex, by question id. A question without an answer
+// gets its default. A blank answer leaves an optional question out, and is an error
+// otherwise. An error in one question is an *AnswerError.
 func CheckAnswers(questions []protocol.Question, answers map[string][]string) (map[string][]string, error) {
 	known, all := map[string]bool{}, 0
 	for _, q := range questions {
@@ -42,7 +42,7 @@ func CheckAnswers(questions []protocol.Question, answers map[string][]string) (m
 	}
 	for _, id := range sorted(answers) {
 		if !known[id] {
-			return nil, &AnswerError{short(id), "is no question of these: " + questionIDs(questions)}
+			return nil, &AnswerError{short(id), "is not one of the questions: " + questionIDs(questions)}
 		}
 		for _, a := range answers[id] {
 			if all += len(a); len(a) > MaxAnswer {
@@ -75,7 +75,7 @@ func CheckAnswers(questions []protocol.Question, answers map[string][]string) (m
 	return good, nil
 }
 
-// checkGiven checks the answers to one question; there is at least one.
+// checkGiven checks the answers, at least one, to one question.
 func checkGiven(q protocol.Question, given []string) ([]string, error) {
 	wrong := func(format string, args ...any) ([]string, error) {
 		return nil, &AnswerError{q.ID, fmt.Sprintf(format, args...)}
@@ -95,7 +95,7 @@ func checkGiven(q protocol.Question, given []string) ([]string, error) {
 			return wrong("is answered twice with the same")
 		}
 		if len(q.Options) > 0 && !q.Other && !slices.ContainsFunc(q.Options, func(c protocol.Choice) bool { return c.Label == a }) {
-			return wrong("is answered with what is none of its options%s", offeredChoices(q))
+			return wrong("has an answer that is not one of its options%s", offeredChoices(q))
 		}
 		a, err := typedAnswer(q, a)
 		if err != nil {
@@ -106,7 +106,6 @@ func checkGiven(q protocol.Question, given []string) ([]string, error) {
 	return good, nil
 }
 
-// typedAnswer returns an answer in the canonical form of its type.
 func typedAnswer(q protocol.Question, a string) (string, error) {
 	wrong := func(format string, args ...any) (string, error) {
 		return "", &AnswerError{q.ID, fmt.Sprintf(format, args...)}
@@ -151,8 +150,7 @@ func typedAnswer(q protocol.Question, a string) (string, error) {
 	return wrong("is of the type %s, which nobody can answer here", q.Type)
 }
 
-// fits reports whether a text has one of the formats of MCP forms; other formats
-// are not checked.
+// fits checks the formats of MCP forms; other formats always fit.
 func fits(format, text string) bool {
 	var err error
 	switch format {
@@ -191,7 +189,6 @@ func boundsOf(q protocol.Question) string {
 	return "any number of"
 }
 
-// offeredChoices returns the options as the end of a sentence.
 func offeredChoices(q protocol.Question) string {
 	if len(q.Options) == 0 {
 		return ""
@@ -219,7 +216,6 @@ func questionIDs(questions []protocol.Question) string {
 	return strings.Join(ids, ", ")
 }
 
-// short cuts a name for use in a sentence.
 func short(s string) string { return wire.Excerpt(s, 80) }
 
 func sorted[V any](m map[string]V) []string {

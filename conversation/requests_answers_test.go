@@ -25,7 +25,7 @@ func TestAnswersFitTheirQuestions(t *testing.T) {
 		"a blank":                       {question: protocol.Question{}, answer: []string{" \n"}, wrong: "is not answered"},
 		"two where one is asked":        {question: protocol.Question{}, answer: []string{"a", "b"}, wrong: "takes one answer, and has 2"},
 		"an option":                     {question: protocol.Question{Options: colours}, answer: []string{"green"}, want: []string{"green"}},
-		"no option":                     {question: protocol.Question{Options: colours}, answer: []string{"blue"}, wrong: `none of its options (options: "red", "green")`},
+		"no option":                     {question: protocol.Question{Options: colours}, answer: []string{"blue"}, wrong: `not one of its options (options: "red", "green")`},
 		"not among options, none given": {question: protocol.Question{Options: colours}, wrong: `is not answered (options: "red", "green")`},
 		"another than the options":      {question: protocol.Question{Options: colours, Other: true}, answer: []string{"blue"}, want: []string{"blue"}},
 		"several options":               {question: protocol.Question{Options: colours, Many: true}, answer: []string{"green", "red"}, want: []string{"green", "red"}},
@@ -83,7 +83,7 @@ func TestAnswersFitTheirQuestions(t *testing.T) {
 
 func TestAnswersToWhatWasNotAskedAreRefused(t *testing.T) {
 	_, err := CheckAnswers([]protocol.Question{{ID: "a", Optional: true}, {ID: "b", Optional: true}}, map[string][]string{"c": {"secret word"}})
-	if err == nil || !strings.Contains(err.Error(), `"c" is no question of these: "a", "b"`) || strings.Contains(err.Error(), "secret") {
+	if err == nil || !strings.Contains(err.Error(), `"c" is not one of the questions: "a", "b"`) || strings.Contains(err.Error(), "secret") {
 		t.Error(err)
 	}
 	five := []protocol.Question{{ID: "a"}, {ID: "b"}, {ID: "c"}, {ID: "d"}, {ID: "e"}}

@@ -11,8 +11,7 @@ import (
 )
 
 // The form of an MCP server is a flat object with one question per property. A form that
-// questions cannot express is refused, because any answer would be to something that the
-// server did not ask.
+// questions cannot express is refused: any answer would be to something that was not asked.
 
 type formSchema struct {
 	Type       string                     `json:"type"`
@@ -47,8 +46,8 @@ type titled struct {
 	Title string `json:"title"`
 }
 
-// formQuestions returns the questions of a form, with the property names as ids. It returns
-// none if the form only needs a yes or a no.
+// formQuestions returns a form's questions, with property names as ids, or none if the form
+// only needs a yes or a no.
 func formQuestions(raw json.RawMessage) ([]protocol.Question, error) {
 	var f formSchema
 	if err := json.Unmarshal(raw, &f); err != nil {
@@ -61,7 +60,7 @@ func formQuestions(raw json.RawMessage) ([]protocol.Question, error) {
 	for _, name := range sorted(f.Properties) {
 		q, err := formQuestion(name, f.Properties[name])
 		if err != nil {
-			return nil, fmt.Errorf("nobody can fill in %q of its form: %w", short(name), err)
+			return nil, fmt.Errorf("field %q of its form cannot be filled in: %w", short(name), err)
 		}
 		q.Optional = !slices.Contains(f.Required, name)
 		all = append(all, q)
@@ -94,7 +93,7 @@ func formQuestion(name string, raw json.RawMessage) (protocol.Question, error) {
 		q.Options = append(choicesOf(w.Items.Enum, nil), titledChoices(append(w.Items.AnyOf, w.Items.OneOf...))...)
 		q.Least, q.Most = w.MinItems, w.MaxItems
 		if len(q.Options) == 0 {
-			return q, errors.New("it is a list of whatever there is")
+			return q, errors.New("it is a list without fixed options")
 		}
 	default:
 		return q, fmt.Errorf("its type is %q", short(w.Type))
@@ -121,8 +120,6 @@ func titledChoices(in []titled) (all []protocol.Choice) {
 	return all
 }
 
-// plainDefault returns a default as a person would write it. It is empty if the default is
-// a list.
 func plainDefault(raw json.RawMessage) string {
 	var v any
 	if len(raw) == 0 || json.Unmarshal(raw, &v) != nil {
@@ -139,7 +136,7 @@ func plainDefault(raw json.RawMessage) string {
 	return ""
 }
 
-// formContent returns the content of a form's answer, with each answer in its type.
+// formContent returns a form's answer, each value in its type.
 func formContent(questions []protocol.Question, answers map[string][]string) (map[string]any, error) {
 	content := map[string]any{}
 	for _, q := range questions {

@@ -11,7 +11,6 @@ import (
 	"strings"
 )
 
-// permissions is codex's shape of requested or granted permissions.
 type permissions struct {
 	Network *struct {
 		Enabled *bool `json:"enabled,omitempty"`
@@ -19,13 +18,13 @@ type permissions struct {
 	FileSystem *fileAccess `json:"fileSystem,omitempty"`
 }
 
-// fileAccess names paths in two ways: in Read and Write, and in Entries. codex intends to
-// keep only Entries.
+// fileAccess names paths in Read and Write, and in Entries. codex intends to keep only
+// Entries.
 type fileAccess struct {
 	Read    []string      `json:"read,omitempty"`
 	Write   []string      `json:"write,omitempty"`
 	Entries []accessEntry `json:"entries,omitempty"`
-	// ScanDepth bounds how deep a pattern is searched.
+	// ScanDepth bounds the search for patterns.
 	ScanDepth *uint64 `json:"globScanMaxDepth,omitempty"`
 }
 
@@ -34,7 +33,7 @@ type accessEntry struct {
 	Path   accessPath `json:"path"`
 }
 
-// An accessPath is a path, a pattern, or a special place that codex has a name for.
+// An accessPath is a path, a pattern, or a special place of codex's.
 type accessPath struct {
 	Type    string          `json:"type"` // path, glob_pattern, special
 	Path    string          `json:"path,omitempty"`
@@ -42,7 +41,7 @@ type accessPath struct {
 	Value   json.RawMessage `json:"value,omitempty"`
 }
 
-// readPermissions refuses unknown members, because nobody can say what they would allow.
+// readPermissions refuses unknown members: nobody can say what they allow.
 func readPermissions(raw json.RawMessage) (permissions, error) {
 	var p permissions
 	if len(bytes.TrimSpace(raw)) == 0 {
@@ -82,10 +81,10 @@ type GrantError struct{ Why string }
 
 func (e *GrantError) Error() string { return "the grant " + e.Why }
 
-// Within returns a *GrantError if grant is not a part of the permissions that codex asked
-// for. Both are in codex's shape. A path below a requested one is a part of it, and reading
-// is a part of writing; patterns and special places must be identical. Denials must stay.
-// An empty grant is an error, because it would be a decline.
+// Within returns a *GrantError if grant is not a part of what codex asked for. Paths below
+// a requested one are a part, and reading is a part of writing; patterns and special places
+// must be identical. Denials must stay. An empty grant is an error, because it would be a
+// decline.
 func Within(grant, asked json.RawMessage) error {
 	no := func(format string, args ...any) error { return &GrantError{fmt.Sprintf(format, args...)} }
 	a, err := readPermissions(asked)
@@ -134,12 +133,11 @@ func (f fileAccess) within(a fileAccess) error {
 		}
 	}
 	if a.ScanDepth != nil && (f.ScanDepth == nil || *f.ScanDepth != *a.ScanDepth) || a.ScanDepth == nil && f.ScanDepth != nil {
-		return no("has not the depth to which patterns are looked for that codex asks for")
+		return no("has another globScanMaxDepth than codex asks for")
 	}
 	return nil
 }
 
-// has reports whether an entry was asked for.
 func (f fileAccess) has(e accessEntry) bool {
 	if e.denies() {
 		return slices.ContainsFunc(f.Entries, e.same)
@@ -152,7 +150,6 @@ func (f fileAccess) has(e accessEntry) bool {
 	})
 }
 
-// covers reports whether access to a path, or to a folder above it, was asked for.
 func (f fileAccess) covers(access, p string) bool {
 	above := func(all []string) bool {
 		return slices.ContainsFunc(all, func(a string) bool { return below(p, a) })
@@ -192,8 +189,7 @@ func sameJSON(a, b json.RawMessage) bool {
 	return json.Unmarshal(a, &x) == nil && json.Unmarshal(b, &y) == nil && bytes.Equal(canonical(x), canonical(y))
 }
 
-// PermissionWords describes permissions in codex's shape, each in a few words. It shows
-// permissions that it cannot read as they are.
+// PermissionWords describes permissions in words, or returns unreadable ones as they are.
 func PermissionWords(raw json.RawMessage) []string {
 	p, err := readPermissions(raw)
 	if err != nil {
@@ -236,14 +232,13 @@ func (e accessEntry) words() string {
 	return strings.Join(strings.Fields(access+" "+v.Kind+" "+v.Path+" "+v.Subpath), " ")
 }
 
-// A Part is the part of the requested permissions that a person grants.
+// A Part is the part that a person grants.
 type Part struct {
 	Network     bool
 	Read, Write []string
 }
 
-// Of returns the part in codex's shape, together with all denials of the request. If codex
-// did not ask for the part, it returns the error of Within.
+// Of returns the part in codex's shape, with the request's denials, or the error of Within.
 func (p Part) Of(asked json.RawMessage) (json.RawMessage, error) {
 	a, err := readPermissions(asked)
 	if err != nil {

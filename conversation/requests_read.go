@@ -20,18 +20,16 @@ const (
 	methodUserInput       = "item/tool/requestUserInput"
 	methodToolCall        = "item/tool/call"
 	methodElicitation     = "mcpServer/elicitation/request"
-	// These belong to the first protocol. They are in every schema, but codex uses them in
-	// no thread of ours.
+	// Of the first protocol: in every schema, but in no thread of ours.
 	methodPatchApproval = "applyPatchApproval"
 	methodExecApproval  = "execCommandApproval"
 )
 
-// A reader reads the params of one family of requests. An error says why nobody can
-// decide the request.
+// A reader reads the params of one family. An error says why nobody can decide the request.
 type reader func(json.RawMessage) (*asked, error)
 
-// families are the requests that a person or a policy decides. Calls of our tool ask_human
-// are decided by people too, but are not in this map (see toolCalled).
+// families are the requests that a person or a policy decides, except calls of ask_human
+// (see toolCalled).
 var families = map[string]reader{
 	methodCommandApproval: readCommandApproval,
 	methodFileApproval:    readFileApproval,
@@ -42,7 +40,6 @@ var families = map[string]reader{
 	methodPatchApproval:   readPatchApproval,
 }
 
-// commandParams are the params of item/commandExecution/requestApproval.
 type commandParams struct {
 	wire.Notice
 	Kind        string            `json:"kind"` // command, writeStdin, humanCommand
@@ -74,7 +71,7 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	}
 	a.shown = p.Command
 	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
-		a.shown = p.Actions[0].Command // the command as the model wrote it, without the shell around it
+		a.shown = p.Actions[0].Command // without the shell around it
 	}
 	if p.Kind != "humanCommand" { // a humanCommand takes no such answer
 		a.Amendment = amendmentOf(p.Decisions)
@@ -82,9 +79,8 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	return a, nil
 }
 
-// amendmentOf returns the offered decision that would change rules for all threads of the
-// codex home. amendmentOf ignores a decision that forbids something for ever, because a
-// decline applies once.
+// amendmentOf returns the offered decision that would change rules of the codex home, but
+// none that forbids something for ever: a decline applies once.
 func amendmentOf(decisions []json.RawMessage) json.RawMessage {
 	for _, d := range decisions {
 		var words amendment
@@ -107,7 +103,6 @@ type amendment struct {
 	} `json:"applyNetworkPolicyAmendment"`
 }
 
-// words describes each rule that the amendment would add.
 func (a amendment) words() []string {
 	switch {
 	case a.Exec != nil && len(a.Exec.Tokens) > 0:
@@ -118,7 +113,6 @@ func (a amendment) words() []string {
 	return nil
 }
 
-// fileParams are the params of item/fileChange/requestApproval.
 type fileParams struct {
 	wire.Notice
 	Reason      string `json:"reason"`
@@ -184,8 +178,7 @@ func readUserInput(raw json.RawMessage) (*asked, error) {
 	return a, checkQuestions(a.Questions)
 }
 
-// checkQuestions returns an error unless there are 1 to maxQuestions questions with
-// unique ids.
+// checkQuestions requires 1 to maxQuestions questions with unique ids.
 func checkQuestions(all []protocol.Question) error {
 	if len(all) == 0 {
 		return errors.New("it asks nothing")
@@ -214,12 +207,11 @@ func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 	return a, err
 }
 
-// approvalOfTool is the approval kind in the _meta of an elicitation that asks
-// whether an MCP tool may be called.
+// approvalOfTool is the kind in _meta of an elicitation that asks whether an MCP tool may
+// be called.
 const approvalOfTool = "mcp_tool_call"
 
-// toolInMessage finds the tool's name, which some versions of codex give only in
-// the message.
+// toolInMessage finds the tool's name, which some versions give only in the message.
 var toolInMessage = regexp.MustCompile(` run tool "([^"]+)"\?$`)
 
 func readElicitation(raw json.RawMessage) (*asked, error) {
@@ -341,7 +333,6 @@ func present(raw json.RawMessage) json.RawMessage {
 
 var plainWord = regexp.MustCompile(`^[A-Za-z0-9_@%+=:,./-]+$`)
 
-// shellWords quotes words for a shell.
 func shellWords(words []string) string {
 	var all []string
 	for _, w := range words {

@@ -10,8 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// These are the answers in codex's shapes. Each family of requests has its own words, and
-// the effects of the words were measured on the versions of Tested.
+// The answers are in codex's shapes. Their effects were measured on the versions of Tested.
 
 type decisionAnswer struct {
 	Decision any `json:"decision"`
@@ -36,14 +35,14 @@ type elicitationAnswer struct {
 	Meta    json.RawMessage `json:"_meta,omitempty"`
 }
 
-// answerFor returns the decision in codex's shape for the request. a is the request in
-// full; without it, some requests can only be declined. version is the version of codex.
+// answerFor returns the decision in codex's shape. Without a, the request in full, some
+// requests can only be declined.
 func answerFor(s Send, a *asked, version string) (any, error) {
 	method := s.method()
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
 		if plain := s.Outcome == protocol.Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
-			return nil, errors.New("this pump does not know the content of the request")
+			return nil, errors.New("the text of the request was not read from the journal, so it can only be declined")
 		}
 	}
 	switch method {
@@ -63,8 +62,6 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	return nil, fmt.Errorf("a request of kind %q cannot be answered", s.RequestKind)
 }
 
-// method returns codex's name of the answered request. If the send has no Method,
-// RequestKind decides.
 func (s Send) method() string {
 	if s.Method == "" {
 		return map[protocol.RequestKind]string{protocol.KindCommand: methodCommandApproval, protocol.KindFileChange: methodFileApproval}[s.RequestKind]
@@ -72,11 +69,10 @@ func (s Send) method() string {
 	return s.Method
 }
 
-// remembers reports whether codex would remember exactly this request if it is told to
-// accept for its session. For a command it does. For a file change it remembers the paths,
-// whatever is written to them (measured). For the network it remembers the host, whichever
-// command reaches it. In these two cases codex is told to accept once, and the caller that
-// stored the accept for the session answers the same request again.
+// remembers reports whether codex, told to accept for its session, would remember exactly
+// this request. Of a file change it remembers only the paths, and of the network only the
+// host (measured). Then codex is told to accept once, and the caller, which stored the
+// accept for the session, answers the same request again.
 func (a *asked) remembers() bool {
 	switch a.Method {
 	case methodCommandApproval:
@@ -105,7 +101,7 @@ func (s Send) approval(a *asked) (any, error) {
 	return nil, s.unknown()
 }
 
-// legacy returns an answer in the words of the first protocol.
+// legacy uses the words of the first protocol.
 func (s Send) legacy(version string) (any, error) {
 	switch {
 	case s.Outcome == protocol.Accept && s.ForSession && s.Method == methodExecApproval:
@@ -136,7 +132,7 @@ func (s Send) permissions(a *asked) (any, error) {
 		if err := Within(s.Grant, a.Permissions); err != nil {
 			return nil, err
 		}
-		// The grant is encoded again, so that codex reads exactly what Within compared.
+		// codex must read exactly what Within compared.
 		g, err := readPermissions(s.Grant)
 		if err != nil {
 			return nil, err
@@ -152,7 +148,7 @@ func (s Send) input(a *asked) (any, error) {
 	answer := inputAnswer{Answers: map[string]inputAnswers{}}
 	switch s.Outcome {
 	case protocol.Decline, protocol.Cancel:
-		return answer, nil // codex has no other word for a decline
+		return answer, nil // codex's only decline
 	case protocol.Answer:
 		good, err := CheckAnswers(a.Questions, s.Answers)
 		if err != nil {
@@ -180,9 +176,9 @@ func (s Send) humanReply(a *asked) (any, error) {
 	return nil, s.unknown()
 }
 
-// elicitation never tells codex to accept for the session. codex would then accept every
-// call of the tool, whatever its arguments (measured), but only this call was accepted. The
-// caller that stored the accept for the session answers the same call again.
+// elicitation never accepts for the session: codex would then accept every call of the
+// tool, whatever its arguments (measured). The caller, which stored the accept for the
+// session, answers the same call again.
 func (s Send) elicitation(a *asked) (any, error) {
 	answer := elicitationAnswer{Action: "accept"}
 	switch {
@@ -208,7 +204,7 @@ func (s Send) elicitation(a *asked) (any, error) {
 	return answer, nil
 }
 
-// offered returns our words that the request can be answered with.
+// offered returns our words that can answer the request.
 func (a *asked) offered() []string {
 	var words []string
 	switch {
@@ -217,7 +213,7 @@ func (a *asked) offered() []string {
 	case a.Method == methodUserInput, a.Method == methodToolCall:
 		words = []string{"answer", "decline"}
 	case a.Action == "humanCommand":
-		words = []string{"accept", "decline", "cancel"} // codex takes no other answers
+		words = []string{"accept", "decline", "cancel"} // all that codex takes
 	case a.Kind != protocol.KindElicitation, a.ofTool:
 		words = []string{"accept", "accept_for_session", "decline", "cancel"}
 	case len(a.Questions) > 0:
@@ -231,8 +227,7 @@ func (a *asked) offered() []string {
 	return words
 }
 
-// real replaces redacted ids and options in the answers by the originals, because
-// people were shown redacted ones.
+// real replaces redacted ids and options, as people saw them, by the originals.
 func (a *asked) real(answers map[string][]string, redact func(string) string) map[string][]string {
 	if a == nil || len(answers) == 0 {
 		return answers

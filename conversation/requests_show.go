@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// describe returns the request as people see it. Texts are redacted before they are
-// cut, so that no part of a secret is left.
+// describe returns the request as people see it. Texts are redacted before they are cut, so
+// that no part of a secret is left.
 func describe(a *asked, clean *Redactor) *protocol.Request {
 	r := &protocol.Request{
 		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
@@ -27,7 +27,7 @@ func summary(a *asked, r *protocol.Request, clean *Redactor) string {
 	switch a.Kind {
 	case protocol.KindFileChange:
 		text := changeSummary(r.Changes)
-		if r.GrantRoot != "" { // GrantRoot comes first, because the rest may be cut
+		if r.GrantRoot != "" { // first, because the rest may be cut
 			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
 		}
 		return text
@@ -85,8 +85,7 @@ func someWords(words []string) string {
 	return strings.Join(some, ", ")
 }
 
-// amendmentWords returns what the amendment would allow in every thread of this
-// codex home.
+// amendmentWords returns what the amendment would allow in every thread of the codex home.
 func amendmentWords(a *asked, clean *Redactor) []string {
 	if len(a.Amendment) == 0 {
 		return nil
@@ -146,13 +145,11 @@ func questionText(all []protocol.Question) string {
 	return b.String()
 }
 
-// bulkOf returns the size of the parts that cannot be cut, because the person who answers
-// needs all of them.
+// bulkOf returns the size of what the answering person needs uncut.
 func bulkOf(r *protocol.Request) int {
 	return wire.Len(r.URL) + wire.JSONLen(r.Permissions) + wire.JSONLen(r.Questions) + wire.JSONLen(r.Amendment)
 }
 
-// report returns the requests that are new to the workflow.
 func (q *requests) report() []protocol.Request {
 	var due []*protocol.Request
 	for _, r := range q.seen {
@@ -168,11 +165,10 @@ func (q *requests) report() []protocol.Request {
 	return rs
 }
 
-// maxShownChanges bounds the files that an excerpt names.
 const maxShownChanges = 100
 
-// cutRequest returns r with its texts cut to about max bytes in all. Its digest covers
-// the uncut request, which is in the store.
+// cutRequest cuts r's texts to about max bytes in all. The digest covers the uncut request,
+// which is in the store.
 func cutRequest(r *protocol.Request, max int) protocol.Request {
 	e := *r
 	e.Whole = r
@@ -237,7 +233,6 @@ func changeSummary(cs []protocol.Change) string {
 	return strings.Join(names, ", ")
 }
 
-// quoteShort returns the first line of s, cut for one line of a list.
 func quoteShort(s string) string {
 	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
 	short := wire.Excerpt(line, 120)

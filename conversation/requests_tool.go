@@ -9,16 +9,15 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// codex uses an elicitation to ask whether an MCP tool may be called. It also passes on
-// elicitations of servers, with whatever _meta they have, so a server could imitate
-// codex's question. Therefore an elicitation counts as codex's only if a call of that
-// tool with those arguments has begun, nothing was asked about it yet, the message is
-// codex's own sentence, and there is nothing to fill in.
+// codex asks by an elicitation whether an MCP tool may be called. It also passes on
+// elicitations of servers with any _meta, so a server could imitate the question. So an
+// elicitation counts as codex's only if a call of that tool with those arguments has begun,
+// nothing was asked about it yet, the message is codex's own sentence, and there is nothing
+// to fill in.
 
-// codexApps is the server whose tools codex calls by the name of their app.
+// codexApps is the server whose tools codex names by their app.
 const codexApps = "codex_apps"
 
-// callOf returns a digest of an MCP tool call, for comparison.
 func callOf(server, tool string, args json.RawMessage) string {
 	v, err := plainJSON(args)
 	if err != nil {
@@ -28,16 +27,14 @@ func callOf(server, tool string, args json.RawMessage) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// asForm turns a request that claimed to be codex's question into the server's own
-// form.
+// asForm turns a server's imitation of codex's question into the server's form.
 func (a *asked) asForm() (err error) {
 	a.ofTool, a.Tool, a.Args, a.Amendment = false, "", nil, nil
 	a.Questions, err = formQuestions(a.Schema)
 	return err
 }
 
-// ofCodex reports whether an elicitation that claims to be codex's question about a tool
-// really is one. codex asks once for each call.
+// ofCodex reports whether codex itself asks about a tool, once for each call.
 func (s *PumpState) ofCodex(a *asked) bool {
 	end := " to run tool \"" + a.Tool + "\"?"
 	own := a.Message == "Allow the "+a.Server+" MCP server"+end ||
@@ -58,8 +55,8 @@ func (s *PumpState) ofCodex(a *asked) bool {
 	return false
 }
 
-// toolItem returns the MCP tool call that an elicitation probably belongs to: the
-// oldest one without another open request.
+// toolItem returns the MCP tool call that an elicitation probably belongs to: the oldest
+// without another open request.
 func (s *PumpState) toolItem(thread string) string {
 	for _, it := range s.Items {
 		if it.Type == "mcpToolCall" && it.Thread == thread && !s.asksFor(it.key()) {

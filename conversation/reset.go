@@ -9,24 +9,23 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The error of a turn that a limit ended has no field for when the limit ends: codex
-// says so only in the error's text. The text has a duration, or a time of day on
-// codex's host, with the date if it is not today.
+// codex says only in an error's text when a limit ends: a duration, or a time of day on its
+// host, with the date if it is not today.
 var (
 	resetsIn  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:in|after) (?:about )?((?:\d{1,9}(?:\.\d{1,9})?\s*[a-z]+[\s,]*(?:and\s+)?)+)`)
 	resetPart = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?)\s*(ms|milliseconds?|s|secs?|seconds?|m|mins?|minutes?|h|hrs?|hours?|d|days?)\b`)
-	// The next number may follow a unit directly, as in 1m30s.
+	// The next number may follow directly, as in 1m30s.
 	resetShort = regexp.MustCompile(`(?i)([a-z])(\d)`)
 	resetsAt   = regexp.MustCompile(`(?i)\b(?:again|resets?) (?:at|on) (?:([a-z]{3}) (\d{1,2})(?:st|nd|rd|th), (\d{4}) )?(\d{1,2}):(\d{2}) ([ap]m)`)
 	resetsISO  = regexp.MustCompile(`(?i)\b(?:again|resets?|retry) (?:at|on|after) (\d{4}-\d\d-\d\dt[0-9:.]+(?:z|[+-]\d\d:\d\d))`)
 )
 
-// longestReset bounds the waits that are plausible.
+// longestReset bounds plausible waits.
 const longestReset = 400 * 24 * time.Hour
 
-// resetOf returns when a limit ends, according to a text that codex wrote at the time at.
-// It returns the zero time if the text does not say. If the text has a time of day, zone
-// returns codex's time zone; a nil zone or a nil result means that it is unknown.
+// resetOf returns when a limit ends according to a text that codex wrote at the time at, or
+// the zero time. zone returns codex's time zone; a nil zone or result means that it is
+// unknown.
 func resetOf(text string, at time.Time, zone func() *time.Location) time.Time {
 	if m := resetsISO.FindStringSubmatch(text); m != nil {
 		if t, err := time.Parse(time.RFC3339, strings.ToUpper(m[1])); err == nil {
@@ -67,8 +66,8 @@ func resetOf(text string, at time.Time, zone func() *time.Location) time.Time {
 	return believed(within(t, at), at)
 }
 
-// within returns the end of the minute that codex names, if that minute has begun:
-// codex drops the seconds, so the limit may last until the end of the minute.
+// within returns the end of the minute that codex names, if it has begun: codex drops the
+// seconds.
 func within(t, at time.Time) time.Time {
 	if !t.After(at) && at.Sub(t) < time.Minute {
 		return t.Add(time.Minute)
@@ -76,8 +75,7 @@ func within(t, at time.Time) time.Time {
 	return t
 }
 
-// believed returns t in UTC if a limit may plausibly end then, and the zero time
-// otherwise.
+// believed returns t in UTC if plausible, and the zero time otherwise.
 func believed(t, at time.Time) time.Time {
 	if t.Before(at.Add(-time.Minute)) || t.After(at.Add(longestReset)) {
 		return time.Time{}
@@ -85,7 +83,7 @@ func believed(t, at time.Time) time.Time {
 	return t.UTC()
 }
 
-// spanOf returns the duration of texts like "1 hour 30 minutes", "6m0s" or "1.2s".
+// spanOf reads durations like "1 hour 30 minutes", "6m0s" or "1.2s".
 func spanOf(text string) time.Duration {
 	text = resetShort.ReplaceAllString(text, "$1 $2")
 	var all float64
@@ -116,7 +114,7 @@ func unitOf(word string) time.Duration {
 	return 24 * time.Hour
 }
 
-// If a turn failed because of a limit, reset sets when the limit ends.
+// reset sets when the limit that failed a turn ends.
 func (t *turns) reset(p *protocol.Problem) *protocol.Problem {
 	if p == nil || p.Kind != protocol.EndQuota && p.Kind != protocol.EndRateLimit {
 		return p
@@ -128,8 +126,8 @@ func (t *turns) reset(p *protocol.Problem) *protocol.Problem {
 	return p
 }
 
-// limitsReset returns when the reached limit ends, as codex last reported the account's
-// limits: the later time if two are reached, zero if none is.
+// limitsReset returns when the reached limit ends, the later time if two are reached, zero
+// if none is.
 func limitsReset(l *protocol.RateLimits, at time.Time) (end time.Time) {
 	if l == nil {
 		return end

@@ -7,12 +7,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The spending part enforces the session's budget: it warns, and interrupts a turn that
-// exceeds a bound. It owns Budget of the state, and Warned, Over and Stopped of Spent. It
-// may call the delivery, which sends the interrupt, and the turn's time.
+// The spending part enforces the session's budget. It owns Budget of the state, and Warned,
+// Over and Stopped of Spent. It may call the delivery and the turn's time.
 //
-// The interrupt is a send of the pump's own. It names the turn, so a second interrupt
-// cannot hit another turn. PumpState.Budget tells the next pump how far the interrupt got.
+// An interrupt names the turn, so a second one cannot hit another turn. PumpState.Budget
+// tells the next pump how far it got.
 type spending struct {
 	*core
 	time     *turnTime
@@ -21,22 +20,19 @@ type spending struct {
 	timeUp bool // this pump's clock interrupted the turn
 }
 
-// clear forgets the interrupt of a turn. It is called when the turn has ended or another
-// one begins.
 func (b *spending) clear() {
 	b.st.Budget, b.st.Spent.Over, b.st.Spent.Stopped, b.timeUp = "", "", false, false
 }
 
 func budgetID(turn string) string { return "budget." + turn }
 
-// wake registers when the session's time is used up.
 func (b *spending) wake(soon func(time.Duration)) {
 	if at, bounded := b.timeLeft(); bounded {
 		soon(at)
 	}
 }
 
-// resume takes up an interrupt that an earlier pump decided on.
+// resume takes up an earlier pump's interrupt.
 func (b *spending) resume() {
 	if b.st.TurnID == "" || b.st.Budget == "" {
 		return
@@ -45,12 +41,11 @@ func (b *spending) resume() {
 	s.uncertain = true
 	if b.st.Budget == protocol.Acknowledged {
 		s.settle(protocol.Acknowledged, "")
-		b.delivery.interruptAt = 1 // the turn gets the whole Limits.Request again to end
+		b.delivery.interruptAt = 1 // the turn gets the whole Limits.Request again
 	}
 }
 
-// check is called when a count has grown. It warns once for each bound, and interrupts the
-// turn if a bound is exceeded.
+// check is called when a count has grown. It warns once for each bound.
 func (b *spending) check() {
 	if b.st.TurnID == "" {
 		return
@@ -74,12 +69,12 @@ func (b *spending) record(u protocol.BudgetUse, text string) {
 
 func (b *spending) interrupt(u protocol.BudgetUse) {
 	b.st.Budget, b.st.Spent.Over = protocol.Decided, u.Name
-	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // the clock may already have caused an interrupt
+	if b.delivery.find(budgetID(b.st.TurnID)) == nil { // the clock may have caused an interrupt
 		b.delivery.interruptOfOurs()
 	}
 }
 
-// stopping reports whether the pump is interrupting the turn. Then it asks people nothing
+// stopping reports whether the turn is being interrupted. Then people are asked nothing
 // more.
 func (b *spending) stopping() bool { return b.st.TurnID != "" && (b.st.Budget != "" || b.timeUp) }
 
@@ -88,8 +83,7 @@ func (b *spending) commandBegun() {
 	b.check()
 }
 
-// checkTime is called after each line. If the line ended the turn, the turn does not exceed
-// its time.
+// checkTime is called after each line. A turn that the line ended does not exceed its time.
 func (b *spending) checkTime() {
 	if b.time.timed && b.lim.Budget.Time > 0 {
 		b.check()
@@ -97,8 +91,7 @@ func (b *spending) checkTime() {
 	b.time.timed = false
 }
 
-// timeLeft returns when, in the pump's time, the turn will have used up the
-// session's time.
+// timeLeft returns when, in the pump's time, the session's time is used up.
 func (b *spending) timeLeft() (at time.Duration, bounded bool) {
 	if b.lim.Budget.Time <= 0 || b.st.TurnID == "" || b.stopping() || b.st.waits() {
 		return 0, false
@@ -107,8 +100,8 @@ func (b *spending) timeLeft() (at time.Duration, bounded bool) {
 	return max(b.time.countedAt, b.time.since) + max(left, 0), true
 }
 
-// timeIsUp interrupts a turn whose time runs out while codex is silent. The clock decides
-// only this. Entries and judgements depend on the next line that tells a time.
+// timeIsUp interrupts a turn whose time runs out while codex is silent. Entries depend on
+// the next line with a time, not on the clock.
 func (b *spending) timeIsUp() {
 	if at, bounded := b.timeLeft(); bounded && b.now >= at {
 		b.timeUp = true
@@ -116,8 +109,7 @@ func (b *spending) timeIsUp() {
 	}
 }
 
-// keep tells the next pump how far the interrupt got, and whether a person
-// wanted one.
+// keep tells the next pump how far the interrupt got, and whether a person wanted one.
 func (b *spending) keep() {
 	b.st.Spent.Stopped = b.st.TurnID != "" && b.delivery.interruptedByOthers()
 	for _, s := range b.delivery.sends {
@@ -129,12 +121,12 @@ func (b *spending) keep() {
 	}
 }
 
-// timeSlack is the tolerance, in milliseconds, when exceeded compares the time used with
-// the bound: an older codex reports a turn's end in whole seconds.
+// timeSlack is exceeded's tolerance in milliseconds: an older codex reports a turn's end in
+// whole seconds.
 const timeSlack = int64(time.Second / time.Millisecond)
 
-// If the pump interrupted a turn, exceeded returns why. It recognises an interrupt by the
-// clock only by the time used, because nothing else records it.
+// exceeded returns why the pump interrupted a turn, or nil. An interrupt by the clock is
+// recorded nowhere, so only the time used shows it.
 func (b *spending) exceeded(status string) *protocol.Problem {
 	if status != "interrupted" {
 		return nil

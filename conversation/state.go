@@ -8,13 +8,13 @@ import (
 )
 
 // ours reports whether a notice is about the session's thread. Other threads belong to
-// sub-agents. Their work is recorded, but is not part of the turn's answer.
+// sub-agents: they are recorded, but are no part of the turn's answer.
 func (s *PumpState) ours(n wire.Notice) bool {
 	return n.ThreadID == "" || s.ThreadID == "" || n.ThreadID == s.ThreadID
 }
 
-// An itemKey identifies an item. A model may choose item ids, so two threads may
-// use the same one.
+// An itemKey identifies an item. Two threads may use the same id, because a model may
+// choose it.
 type itemKey struct{ thread, id string }
 
 func (it *OpenItem) key() itemKey { return itemKey{it.Thread, it.ID} }
@@ -46,7 +46,6 @@ func (s *PumpState) itemOf(d wire.Piece) *OpenItem {
 	return nil
 }
 
-// oldestIdle returns the oldest open item that no request waits for.
 func (s *PumpState) oldestIdle() itemKey {
 	for _, it := range s.Items {
 		if !s.asksFor(it.key()) {
@@ -65,7 +64,6 @@ func (s *PumpState) asksFor(item itemKey) bool {
 	return false
 }
 
-// heldUp reports whether an item waits for a person.
 func (s *PumpState) heldUp(item itemKey) bool {
 	for _, o := range s.Open {
 		if o.item() == item && o.Judged == nil {
@@ -75,7 +73,7 @@ func (s *PumpState) heldUp(item itemKey) bool {
 	return false
 }
 
-// running counts the items that run while requests wait, including background ones.
+// running counts the items that wait for no person, including background ones.
 func (s *PumpState) running() (n int) {
 	for _, it := range s.Items {
 		if !s.heldUp(it.key()) {
@@ -85,9 +83,8 @@ func (s *PumpState) running() (n int) {
 	return n
 }
 
-// working reports whether the turn goes on although requests wait. A command that
-// the model left in the background does not count: the pump would otherwise stay
-// for as long as, say, a development server runs.
+// working reports whether the turn goes on although requests wait. Background commands do
+// not count: the pump would stay as long as a development server runs.
 func (s *PumpState) working() bool {
 	for _, it := range s.Items {
 		if it.Turn == s.Turn && !it.Background && !s.heldUp(it.key()) {
@@ -99,7 +96,6 @@ func (s *PumpState) working() bool {
 
 func (o *OpenRequest) item() itemKey { return itemKey{o.Thread, o.Item} }
 
-// openAt returns the index of an open request in the state, or -1.
 func (s *PumpState) openAt(rpc json.RawMessage) int {
 	key := wire.IDKey(rpc)
 	for i, o := range s.Open {
@@ -110,7 +106,6 @@ func (s *PumpState) openAt(rpc json.RawMessage) int {
 	return -1
 }
 
-// bulk returns the size of the parts of the open requests that cannot be cut.
 func (s *PumpState) bulk() (n int) {
 	for _, o := range s.Open {
 		n += o.Bulk
@@ -118,7 +113,6 @@ func (s *PumpState) bulk() (n int) {
 	return n
 }
 
-// waiting counts the open requests that wait for people.
 func (s *PumpState) waiting() (n int) {
 	for _, o := range s.Open {
 		if o.Judged == nil {
@@ -128,25 +122,23 @@ func (s *PumpState) waiting() (n int) {
 	return n
 }
 
-// waits reports whether the turn waits for people and nothing else.
+// waits reports whether the turn waits only for people.
 func (s *PumpState) waits() bool { return s.waiting() > 0 && !s.working() }
 
-// Owes reports whether a policy answered a request and codex is not known to have
-// the answer.
+// Owes reports whether a policy answered a request and codex is not known to have the
+// answer.
 func (s PumpState) Owes() bool {
 	return slices.ContainsFunc(s.Open, func(o OpenRequest) bool { return o.Judged != nil })
 }
 
-// active returns the turn that an interrupt must name. For a review that is the
-// reviewer's: an interrupt that names the review's own turn is refused (measured on
-// 0.130 to 0.169).
+// active returns the turn that an interrupt must name: for a review, the reviewer's turn
+// (measured on 0.130 to 0.169).
 func (s *PumpState) active() string { return orWord(s.Inner, s.TurnID) }
 
-// rewind returns the offset below which no later pump has to read.
 func (s *PumpState) rewind() int64 { return s.needs(func(OpenRequest) bool { return true }) }
 
-// needs returns the offset of the oldest line that a later pump must read again, for the
-// open items and for the requests that satisfy counts.
+// needs returns the offset of the oldest line that a later pump must read, for open items
+// and requests that satisfy counts.
 func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	at := s.Cursor.Offset
 	for i := range s.Items {
@@ -166,8 +158,6 @@ func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 	return at
 }
 
-// forgetProcess clears the fields that describe the codex process, because the process has
-// ended.
 func (s *PumpState) forgetProcess() {
 	s.Items, s.TurnID, s.Idle, s.Budget = nil, "", false, ""
 	s.ToolEnded, s.Retrying = false, ""

@@ -7,16 +7,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Tell goes into the thread's history as one developer message, by thread/inject_items.
-// Measured on 0.125 to 0.169: that begins no turn, calls no model and appears in no list of
-// turns. The model sees the message once in every turn from the next one on, even after a
-// resume or a fork. On an idle thread it is in the rollout before codex answers (15 of 15
-// when killed right after the answer). The alternatives are worse. A message that is
-// injected into a running turn is lost if the process dies, even after codex has answered.
-// developerInstructions have no effect at thread/resume. additionalContext at turn/start
-// does not exist before 0.147 and comes again after each resume.
+// A Tell is one developer message in the thread's history, by thread/inject_items. Measured
+// on 0.125 to 0.169: that begins no turn, calls no model and appears in no list of turns.
+// The model sees the message once in every turn from the next one on, even after a resume
+// or a fork. On an idle thread it is in the rollout before codex answers (15 of 15 when
+// killed right after the answer).
+//
+// Injected into a running turn, the message is lost if the process dies, even after codex's
+// answer. developerInstructions have no effect at thread/resume. additionalContext at
+// turn/start does not exist before 0.147 and comes again after each resume.
 
-// sendTell is the kind of the send for PumpInput.Tell.
 const sendTell SendKind = "tell"
 
 type injectParams struct {
@@ -24,7 +24,6 @@ type injectParams struct {
 	Items    []messageItem `json:"items"`
 }
 
-// A messageItem is a message in the model provider's shape.
 type messageItem struct {
 	Type    string           `json:"type"` // message
 	Role    string           `json:"role"` // developer
@@ -38,9 +37,8 @@ func (t *Tell) validate() error {
 	return nil
 }
 
-// takeTell puts the Tell before all other sends. If another codex process may have received
-// the Tell, the pump does not send it again, because codex's history does not show whether
-// the process did.
+// takeTell puts the Tell first. If another process may have it, it is not sent again,
+// because codex's history does not show it.
 func (d *delivery) takeTell() {
 	t := d.in.Tell
 	if t == nil {
@@ -52,13 +50,12 @@ func (d *delivery) takeTell() {
 	if t.Incarnation == 0 || t.Incarnation == d.st.Cursor.Incarnation {
 		return
 	}
-	s.settle(protocol.Void, "the process that may have been told is gone, and it is not told twice")
+	s.settle(protocol.Void, "the codex process that may have received this message is gone; the message is not sent again, so that codex does not get it twice")
 	d.emit(protocol.Entry{ID: "tell." + t.ID, At: d.at(), Turn: d.st.Turn, Type: protocol.EntryState, Status: "warning",
-		Text: "codex may have been told this, or not; it is not told twice: " + t.Text, Data: map[string]string{"tell": t.ID}})
+		Text: "codex may have received this message, or not; it is not sent again: " + t.Text, Data: map[string]string{"tell": t.ID}})
 }
 
-// tellWaits reports whether a Tell must wait for the end of the running turn. Inside a
-// turn, the Tell would be lost if the codex process died.
+// tellWaits reports whether a Tell waits for the running turn's end.
 func (d *delivery) tellWaits(s *send) bool {
 	return s.Kind == sendTell && !s.wrote && d.st.TurnID != ""
 }

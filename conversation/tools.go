@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// CheckTools returns an error for an unknown or repeated tool name.
+// CheckTools refuses unknown and repeated tool names.
 func CheckTools(names []string) error {
 	for i, n := range names {
 		switch {
@@ -74,8 +74,8 @@ func dynamicTools(names []string) []wire.ToolSpec {
 
 // A ToolCall is a call that the caller of Run carries out.
 type ToolCall struct {
-	// ID is unique in the session and the same for every attempt. A call whose ID was
-	// carried out before is not carried out again.
+	// ID is unique in the session and the same for every attempt. A call is carried out
+	// once for each ID.
 	ID     string          `json:"id"`
 	Call   string          `json:"call"` // codex's id, which the model chose
 	Tool   string          `json:"tool"`
@@ -92,17 +92,14 @@ type ToolReply struct {
 }
 
 // A Tooler carries out a call, from a goroutine of the pump, and must stop when ctx ends.
-// After any failure, or if the reply was lost, it may be called again with the same ID, and
-// must then give the same reply. An error ends the pump, which is run again. A failure that
-// the model can act on is a reply.
+// It may be called again with the same ID, and must then give the same reply. An error ends
+// the pump, which is run again. A failure that the model can act on is a reply.
 type Tooler func(ctx context.Context, call ToolCall) (ToolReply, error)
 
-// toolAnswer returns a reply in codex's shape.
 func toolAnswer(r ToolReply) any {
 	return map[string]any{"success": r.OK, "contentItems": []wire.TextInput{{Type: "inputText", Text: r.Text}}}
 }
 
-// toolParams are the params of item/tool/call.
 type toolParams struct {
 	wire.Notice
 	CallID string          `json:"callId"`
@@ -112,13 +109,13 @@ type toolParams struct {
 }
 
 const (
-	maxQuestion = 16 << 10 // bytes of a question
+	maxQuestion = 16 << 10
 	maxChoices  = 20
-	maxChoice   = 500 // bytes
+	maxChoice   = 500
 )
 
-// humanQuestion reads the arguments of ask_human. The question's id is "answer". The
-// error of humanQuestion tells the model what is wrong with the arguments.
+// humanQuestion reads the arguments of ask_human. The question's id is "answer", and errors
+// are for the model.
 func humanQuestion(args json.RawMessage) ([]protocol.Question, error) {
 	var a struct {
 		Question string   `json:"question"`

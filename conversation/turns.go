@@ -9,11 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The turns part follows the turns of the thread: how each begins, what codex does in it,
-// how it ends. It owns the fields of the state that describe the running turn, and Foreign,
-// Unsaid, Restless and Idle. It may call the delivery, the requests, the spending, the
-// turn's time and the quiet, which need to know when a turn begins and ends. It may also
-// call the items and the calls.
+// The turns part follows the thread's turns. It owns the fields of the state about the
+// running turn, and Foreign, Unsaid, Restless and Idle. It may call the delivery, the
+// requests, the spending, the turn's time, the quiet, the items and the calls.
 type turns struct {
 	*core
 	items    *items
@@ -24,14 +22,14 @@ type turns struct {
 	calls    *calls
 	spending *spending
 
-	end     *TurnEnd // the end of the turn that has ended in this pump
+	end     *TurnEnd // of the turn that has ended in this pump
 	endedAt time.Duration
-	fault   *protocol.Problem  // codex's last report on the running turn, if it was an error
-	idleAt  time.Duration      // when codex last said whether it works on the turn
-	diff    *protocol.TurnDiff // the newest one that this pump has seen
+	fault   *protocol.Problem // codex's last report on the turn, if an error
+	idleAt  time.Duration     // when codex last said whether it works on the turn
+	diff    *protocol.TurnDiff
 }
 
-// begin makes id the running turn. n is its number in the session; 0 means the next number.
+// begin makes id the running turn, number n; 0 means the next number.
 func (t *turns) begin(id string, n int) {
 	if id == "" || t.st.TurnID == id {
 		return
@@ -67,7 +65,7 @@ func (t *turns) started(p json.RawMessage, at int64) {
 	}
 	switch s := t.delivery.find(t.st.Begins); {
 	case t.st.TurnID != "" || n.Turn.ID == "":
-	case s != nil: // codex accepted it earlier and names its turn only here
+	case s != nil: // accepted earlier and named only here
 		t.begin(n.Turn.ID, s.Turn)
 		t.delivery.named(s)
 	default:
@@ -96,7 +94,7 @@ func (t *turns) completed(p json.RawMessage) {
 		return
 	}
 	if t.st.TurnID == "" || n.Turn.ID != t.st.TurnID {
-		// A sub-agent's turn: nobody answers its requests any more.
+		// Nobody answers the requests of a sub-agent's ended turn.
 		t.requests.drop(func(o OpenRequest) bool { return o.TurnID != "" && o.TurnID == n.Turn.ID })
 		return
 	}
@@ -119,19 +117,18 @@ func (t *turns) aborted(p json.RawMessage) {
 	t.endTurn("interrupted", nil)
 }
 
-// idle ends a turn of which codex never reported the end, although it reports the thread
-// idle. A turn that could not begin, such as a review outside a repository, ends this way:
-// codex reports the error and nothing else (measured on 0.125 and 0.169).
+// idle ends a turn whose end codex never reported. A turn that could not begin, such as a
+// review outside a repository, ends this way: codex reports only the error (measured on
+// 0.125 and 0.169).
 func (t *turns) idle() {
 	if t.fault != nil {
 		t.endTurn("failed", t.fault)
 		return
 	}
-	t.endTurn("unknown", problem("protocol", "codex calls the thread idle and never said how the turn ended"))
+	t.endTurn("unknown", problem("protocol", "codex reports the thread idle, but did not report how the turn ended"))
 }
 
-// endTurn ends the running turn, settles the sends that belonged to it, and makes the pump
-// return.
+// endTurn ends the running turn and settles its sends.
 func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.sayForeign()
 	switch status {
@@ -154,7 +151,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
 	t.endedAt = t.now
-	if t.line.End > t.st.Cursor.Offset { // if false, no line reported the end
+	if t.line.End > t.st.Cursor.Offset { // otherwise no line reported the end
 		t.items.recordUnfinished(status != "completed")
 		e := protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
@@ -230,12 +227,11 @@ func (t *turns) warning(p json.RawMessage) {
 		text += ": " + n.Details
 	}
 	if strings.Contains(text, "will use the bundled bubblewrap") {
-		return // the warning is expected: hosts need not have their own bubblewrap
+		return // expected: hosts need not have their own bubblewrap
 	}
 	t.warn(text)
 }
 
-// wake registers when to stop waiting after a turn's end.
 func (t *turns) wake(soon func(time.Duration)) {
 	if t.end != nil {
 		soon(t.endedAt + anotherGrace)

@@ -6,41 +6,36 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// A turnTime counts the time of the running turn, by codex's clock for the budget, and by
-// the pump's clock for Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of the state,
-// and calls no other part.
+// A turnTime counts the turn's time, by codex's clock for the budget, and by the pump's for
+// Limits.Turn. It owns Spent.TimeMS and Spent.CountedMS of the state, and calls no part.
 type turnTime struct {
 	*core
-	began     time.Time     // when the pump began
-	since     time.Duration // when this pump first saw the turn run
+	began     time.Time
+	since     time.Duration // when this pump first saw the turn
 	behind    bool          // the turn ran before this attempt
-	waited    time.Duration // part of the turn's time, by codex's clock, spent waiting for people
-	countedAt time.Duration // when the turn's time was last counted
-	timed     bool          // the current line added to the turn's time
+	waited    time.Duration // the turn's wait for people, by codex's clock
+	countedAt time.Duration
+	timed     bool // the line added to the turn's time
 }
 
-// resume continues a turn that began before this attempt.
 func (t *turnTime) resume() {
 	t.began = t.opt.clock()
 	t.behind = t.st.TurnID != ""
 }
 
-// turnBegins starts to count the time of a new turn.
 func (t *turnTime) turnBegins() {
 	t.since, t.countedAt = t.now, t.now
 	t.behind, t.waited, t.st.Spent.CountedMS = !t.caught, 0, 0
 }
 
-// turnEnds stops counting.
 func (t *turnTime) turnEnds() { t.st.Spent.CountedMS = 0 }
 
-// within returns how long before this attempt a time of codex's clock was. It returns at
-// most Options.Since, because the clocks may differ.
+// within returns how long before this attempt a time of codex's clock was, at most
+// Options.Since, because the clocks may differ.
 func (t *turnTime) within(ms int64) time.Duration {
 	return min(max(t.began.Sub(time.UnixMilli(ms)), 0), max(t.opt.Since, 0))
 }
 
-// ends returns when the turn's time is up, in the pump's time.
 func (t *turnTime) ends() time.Duration {
 	var before time.Duration
 	switch {
@@ -53,8 +48,8 @@ func (t *turnTime) ends() time.Duration {
 	return t.since - before + t.waited + t.lim.Turn
 }
 
-// waitedUntilNow returns waited, plus the time since the newest line if the turn
-// now waits for people.
+// waitedUntilNow adds to waited the time since the newest line if the turn waits for
+// people.
 func (t *turnTime) waitedUntilNow() time.Duration {
 	if t.st.TurnID == "" || !t.st.waits() || t.st.AtMS == 0 {
 		return t.waited
@@ -62,16 +57,14 @@ func (t *turnTime) waitedUntilNow() time.Duration {
 	return t.waited + min(max(t.opt.clock().Sub(t.at()), 0), max(t.opt.Since, 0)+t.now)
 }
 
-// dated takes a time that the current line mentions. An older codex does not say when it
-// sent a line (EventTimes), so the line has no other time.
+// dated takes a time that the line mentions. A codex without EventTimes gives no other.
 func (t *turnTime) dated(ms int64) {
 	t.st.AtMS = max(t.st.AtMS, ms)
 	t.passes(ms)
 }
 
-// counts starts to count a turn's time when codex says that the turn began. It does not
-// start at an earlier line that shows the turn, because which line does depends on what the
-// pump had to send.
+// counts starts to count when codex says that the turn began. It ignores earlier lines that
+// show the turn, because they depend on what the pump sent.
 func (t *turnTime) counts(ms int64) {
 	if t.st.Spent.CountedMS == 0 {
 		t.st.Spent.CountedMS, t.countedAt = ms, t.now
@@ -81,12 +74,10 @@ func (t *turnTime) counts(ms int64) {
 	}
 }
 
-// anew is the CountedMS of a turn whose time is counted from the next time that the journal
-// tells.
+// anew is the CountedMS of a turn that counts from the journal's next time.
 const anew = -1
 
-// passes counts the running turn's time up to a time that the current line tells,
-// unless the turn waited for people until then.
+// passes counts up to a time of the current line, unless the turn waited for people.
 func (t *turnTime) passes(ms int64) {
 	if t.st.TurnID == "" || t.st.Spent.CountedMS == 0 || ms <= t.st.Spent.CountedMS || ms <= 0 {
 		return
@@ -104,7 +95,7 @@ func (t *turnTime) passes(ms int64) {
 	t.timed = true
 }
 
-// waitEnds restarts the counting if codex does not say when the answer came.
+// waitEnds counts anew if codex does not say when the answer came.
 func (t *turnTime) waitEnds() {
 	t.countedAt = t.now
 	if !wire.Has(t.st.CodexVersion, wire.EventTimes) {

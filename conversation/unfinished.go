@@ -10,35 +10,30 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Text that an interrupted or dead agent left unfinished is in no finished item. When the
-// turn or the process ends, the pump records the text from its deltas, with the status
-// interrupted.
+// Text that an interrupted or dead agent left unfinished is in no finished item. At the end
+// of the turn or the process, the pump records it from the deltas, as interrupted.
 //
-// A pump that takes over inside a message reads the message again from PumpState.Rewind. To
-// keep that short, only the newest part of a text is kept. The deltas' journal offsets
-// decide which part, so it does not depend on how the journal was split between pumps.
+// A pump that takes over reads the message again from PumpState.Rewind. To keep that short,
+// only the newest part is kept. The deltas' journal offsets decide which, so it does not
+// depend on how the journal was split between pumps.
 const (
-	// keepSpan is how much of the journal one half of the kept text covers. When a delta
-	// comes more than keepSpan after the beginning of the newer half, the older half is
-	// dropped.
+	// keepSpan is the journal that one half of the kept text covers. A delta more than
+	// keepSpan after the newer half's beginning drops the older half.
 	keepSpan = 4 << 20
-	// keepBehind is how far back in the journal the kept text may begin. Lines of other
-	// items in between count too.
+	// keepBehind is how far back the kept text may begin, with lines of other items in
+	// between.
 	keepBehind = 3 * keepSpan
-	// maxUnfinished bounds the text of an entry with unfinished text. The newest part is
-	// kept.
+	// maxUnfinished bounds the text of an entry.
 	maxUnfinished = 256 << 10
-	// keepText bounds the text that is kept in memory. It is longer, so that a secret at
-	// the cut is still recognised.
+	// keepText bounds the text in memory: longer, so that a secret at the cut is
+	// recognised.
 	keepText = maxUnfinished + 64<<10
 )
 
-// An unfinished holds the kept text of an open item's deltas.
 type unfinished struct {
 	older, newer []byte // from OpenItem.Kept and from OpenItem.Half on
 }
 
-// spoken returns the entry type for an item's text; false if its text is not kept.
 func (it *OpenItem) spoken() (protocol.EntryType, bool) {
 	switch it.Type {
 	case "agentMessage", "plan":
@@ -49,7 +44,6 @@ func (it *OpenItem) spoken() (protocol.EntryType, bool) {
 	return "", false
 }
 
-// keep adds a delta of an item at its journal offset.
 func (o *items) keep(it *OpenItem, at int64, text string) {
 	if _, ok := it.spoken(); !ok {
 		return
@@ -93,7 +87,7 @@ func (o *items) keepAgain(d wire.Piece, at int64) {
 	o.holdAgain(it, d.Text)
 }
 
-// forget drops text that is too far back in the journal. It is called after every line.
+// forget drops text that is too far back. It is called after every line.
 func (o *items) forget() {
 	for i := range o.st.Items {
 		it := &o.st.Items[i]
@@ -110,9 +104,9 @@ func (o *items) forget() {
 	}
 }
 
-// From returns where a pump with this input begins to read: State.Rewind or later. A
-// request may be open for hours, so only a pump that answers a request reads its line
-// again. Other pumps begin at the oldest open item.
+// From returns where a pump begins to read: State.Rewind or later. Only a pump that answers
+// a request, which may be hours old, reads its line again. Others begin at the oldest open
+// item.
 func (in PumpInput) From() int64 {
 	at := min(in.State.Rewind, in.State.Cursor.Offset)
 	if in.State.Opened != in.State.Cursor.Incarnation {
@@ -121,16 +115,15 @@ func (in PumpInput) From() int64 {
 	return max(at, in.State.needs(func(o OpenRequest) bool { return o.Judged != nil || in.decides(o) }))
 }
 
-// decides reports whether the sends contain a decision of the request.
 func (in PumpInput) decides(o OpenRequest) bool {
 	return slices.ContainsFunc(in.Sends, func(s Send) bool {
 		return s.Kind == SendDecision && s.Incarnation == in.State.Cursor.Incarnation && wire.IDKey(s.RPC) == wire.IDKey(o.RPC)
 	})
 }
 
-// recordUnfinished records the text of items that will never be finished. The ids of the
-// entries come from the items' offsets, so no other entry has them. A sub-agent's item may
-// outlive the turn unless the turn was broken off.
+// recordUnfinished records texts that will never be finished. The ids come from the items'
+// offsets, so no other entry has them. A sub-agent's item may outlive a turn that was not
+// broken off.
 func (o *items) recordUnfinished(brokenOff bool) {
 	for i := range o.st.Items {
 		it := &o.st.Items[i]
@@ -153,8 +146,8 @@ func (o *items) recordUnfinished(brokenOff bool) {
 	}
 }
 
-// said returns the newest part of an item's text, without secrets and without an
-// end that may begin one. whole says that nothing is missing before it.
+// said returns the newest part of an item's text, without secrets and without an end that
+// may begin one. whole says that nothing is missing before it.
 func (o *items) said(it *OpenItem) (text string, whole bool) {
 	u := o.texts[it.key()]
 	if u == nil {
@@ -167,8 +160,7 @@ func (o *items) said(it *OpenItem) (text string, whole bool) {
 		text, whole = text[len(text)-maxUnfinished:], false
 	}
 	if !whole {
-		// The text does not begin in the middle of a word, because that may be the end of a
-		// secret.
+		// A word that was cut may be the end of a secret.
 		text = o.opt.Redactor.afterEnd(text)
 		if i := strings.IndexAny(text, " \t\n"); i >= 0 {
 			text = text[i+1:]
@@ -182,9 +174,8 @@ func (o *items) said(it *OpenItem) (text string, whole bool) {
 	return text, whole
 }
 
-// Lost is what a pump knew when its wire was lost. Result is what the pump would have
-// returned if it had been cancelled at that moment. Unfinished holds the agent's unfinished
-// text as entries, which are recorded if nobody attaches again.
+// Lost is what a pump knew when its wire was lost. Result is what it would have returned if
+// cancelled then. Unfinished is recorded if nobody attaches again.
 type Lost struct {
 	Result     PumpResult       `json:"result"`
 	Unfinished []protocol.Entry `json:"unfinished,omitempty"`

@@ -8,11 +8,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A watch gives up a running turn that does not go on: codex is silent or reports the
-// thread idle, the model is quiet, or the turn's time is up. The comment in deadlines.go
-// says which clocks continue across attempts. The part owns the ask for a sign of life. It
-// may call the asks, and the turns, which end an idle turn. It reads the clocks of the
-// delivery (the interrupt), of the turn's time and of the quiet.
+// A watch gives up a running turn that does not go on. deadlines.go says which clocks
+// continue across attempts. The part owns the ask for a sign of life. It may call the asks,
+// and the turns, which end an idle turn. It reads the clocks of the delivery, of the turn's
+// time and of the quiet.
 type watch struct {
 	*core
 	asks     *asks
@@ -22,7 +21,6 @@ type watch struct {
 	time     *turnTime
 }
 
-// wake registers when a clock of the running turn is due.
 func (w *watch) wake(soon func(time.Duration)) {
 	if w.st.TurnID != "" {
 		soon(w.time.ends())
@@ -42,7 +40,6 @@ func (w *watch) wake(soon func(time.Duration)) {
 	}
 }
 
-// expire gives up the running turn if one of its limits is exceeded.
 func (w *watch) expire() {
 	switch {
 	case w.st.TurnID == "":
@@ -59,10 +56,9 @@ func (w *watch) expire() {
 	}
 }
 
-// listen asks codex for a sign of life when a running turn has been silent for long. A
-// process can live and never write again. This was seen after the disk of its journal
-// had been full for a moment. A model may also think for long, but codex answers
-// meanwhile.
+// listen asks for a sign of life in a long silence. A process can live and never write
+// again, as seen after the disk of its journal had been full. While a model thinks, codex
+// answers.
 func (w *watch) listen() {
 	a := w.asks.all[askLife]
 	switch {
@@ -85,7 +81,7 @@ func (w *watch) listen() {
 	}
 }
 
-// mute reports whether codex gave no sign of life when asked for one.
+// mute reports whether codex gave no sign of life when asked.
 func (w *watch) mute() bool {
 	a := w.asks.all[askLife]
 	return a != nil && a.sent && !a.done && w.lastLine <= a.first && w.now-a.first >= a.limit

@@ -11,39 +11,34 @@ import (
 	"sync"
 )
 
-// ErrClosed is wrapped by every call that fails because the conversation is
-// over: the peer went away, the stream broke, or Close was called.
+// ErrClosed is wrapped by every call that fails because the conversation is over.
 var ErrClosed = errors.New("conversation closed")
 
-// maxQueue bounds the bytes that wait for a slow handler, so that memory stays
-// bounded whatever the peer sends. Reaching it ends the conversation.
+// maxQueue bounds the bytes that wait for a slow handler; more end the conversation.
 const maxQueue = 256 << 20
 
-// ConnConfig holds the handlers of a Conn. All fields are optional. The handlers
-// are called one at a time, in wire order, from a goroutine of the Conn; they may
-// call the Conn, but not Close it.
+// ConnConfig holds optional handlers. They are called one at a time, in wire order, from a
+// goroutine of the Conn; they may call the Conn, but not Close it.
 type ConnConfig struct {
-	// Notify handles the peer's notifications.
 	Notify func(method string, params json.RawMessage)
-	// Ask handles the peer's requests. It may keep the Incoming and answer it an hour
-	// later, from any goroutine. Without Ask every request is refused.
+	// Ask may keep the Incoming and answer it an hour later, from any goroutine. Without
+	// Ask every request is refused.
 	Ask func(*Incoming)
-	// Stray receives lines that are no message, and lines longer than MaxLine. If such a
-	// long line is a request, the Conn has already refused it.
+	// Stray receives lines that are no message or are too long. A too long request was
+	// already refused.
 	Stray func(Line)
-	// MaxLine bounds a line in bytes; 0 means DefaultMaxLine.
+	// MaxLine is in bytes; 0 means DefaultMaxLine.
 	MaxLine int
 	Log     *slog.Logger
 }
 
-// A Conn is one end of a conversation: one JSON object per line, requests in both
-// directions. It is safe for concurrent use. It is meant for short conversations in which
-// one process asks and waits. Long conversations use Run.
+// A Conn is one end of a short conversation. It is safe for concurrent use. Sessions use
+// conversation.Run.
 type Conn struct {
 	rw  io.ReadWriteCloser
 	cfg ConnConfig
 
-	lines  chan []byte // to the writer
+	lines  chan []byte
 	gone   chan struct{}
 	joined sync.WaitGroup
 
@@ -58,10 +53,10 @@ type Conn struct {
 
 type queued struct {
 	line Line
-	msg  *Message // nil for a stray line
+	msg  *Message
 }
 
-// NewConn begins a conversation over rw and takes ownership of rw.
+// NewConn begins a conversation over rw, which it owns.
 func NewConn(rw io.ReadWriteCloser, cfg ConnConfig) *Conn {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -79,12 +74,12 @@ func NewConn(rw io.ReadWriteCloser, cfg ConnConfig) *Conn {
 	return c
 }
 
-// Call sends a request and waits for the answer. result may be nil. An error answer
-// is an *RPCError. A cancelled call returns at once with the context's cause; it is
-// then unknown whether the peer has acted or will act on the request.
+// Call sends a request and waits for the answer. result may be nil. An error answer is an
+// *RPCError. A cancelled call returns at once with the context's cause; it is then unknown
+// whether the peer acts on the request.
 func (c *Conn) Call(ctx context.Context, method string, params, result any) error {
 	if params == nil {
-		params = struct{}{} // codex requires params even if there are none
+		params = struct{}{} // codex requires params
 	}
 	answer := make(chan *Message, 1)
 	c.mu.Lock()
@@ -129,7 +124,7 @@ func (c *Conn) Call(ctx context.Context, method string, params, result any) erro
 	return nil
 }
 
-// Notify sends a notification, which has no answer.
+// Notify sends a notification.
 func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	if err := c.send(ctx, Outgoing{Method: method, Params: params}); err != nil {
 		return fmt.Errorf("notify %s: %w", method, err)
@@ -137,26 +132,23 @@ func (c *Conn) Notify(ctx context.Context, method string, params any) error {
 	return nil
 }
 
-// Done is closed when the conversation is over; Err then says why.
+// Done is closed when the conversation is over.
 func (c *Conn) Done() <-chan struct{} { return c.gone }
 
-// Err returns why the conversation ended, an error that wraps ErrClosed, or nil.
+// Err returns why the conversation ended, wrapping ErrClosed, or nil.
 func (c *Conn) Err() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.cause
 }
 
-// Close ends the conversation, closes the stream and waits for the Conn's
-// goroutines.
+// Close ends the conversation and waits for the Conn's goroutines.
 func (c *Conn) Close() error {
 	err := c.end(ErrClosed)
 	c.joined.Wait()
 	return err
 }
 
-// end records why the conversation ended, unless an earlier call did, and wakes everybody
-// who waits.
 func (c *Conn) end(why error) error {
 	c.mu.Lock()
 	if c.cause != nil {
@@ -207,8 +199,7 @@ func (c *Conn) fail(doing string, err error) {
 	_ = c.end(fmt.Errorf("%w: %s: %w", ErrClosed, doing, err)) // closing a dead stream
 }
 
-// read hands answers to waiting calls and queues all other messages. It runs none of the
-// caller's code, so a handler that calls back cannot block it.
+// read runs none of the caller's code, so a handler that calls back cannot block it.
 func (c *Conn) read() {
 	s := NewScanner(c.rw, 0, c.cfg.MaxLine)
 	for {
@@ -259,12 +250,12 @@ func (c *Conn) enqueue(q queued) {
 	c.cond.Signal()
 	c.mu.Unlock()
 	if full {
-		_ = c.end(fmt.Errorf("%w: more than %d bytes wait for the handler", ErrClosed, maxQueue)) // the reason matters
+		_ = c.end(fmt.Errorf("%w: more than %d bytes wait for the handler", ErrClosed, maxQueue)) // closing may fail
 	}
 }
 
-// dispatch runs the handlers, one message at a time. Messages that were read before the
-// conversation ended are still delivered, unless Close ended it.
+// dispatch runs the handlers. Messages that were read before the end are still delivered,
+// unless Close caused it.
 func (c *Conn) dispatch() {
 	for {
 		c.mu.Lock()
@@ -305,8 +296,8 @@ func (c *Conn) deliver(q queued) {
 	}
 }
 
-// An Incoming is a request from the peer. It waits until Reply or Refuse answers
-// it, from any goroutine; later answers fail with ErrAnswered.
+// An Incoming is a request from the peer. Reply or Refuse answers it, from any goroutine;
+// later answers fail with ErrAnswered.
 type Incoming struct {
 	ID     json.RawMessage
 	Method string
@@ -316,7 +307,7 @@ type Incoming struct {
 	once sync.Once
 }
 
-// ErrAnswered is returned when an Incoming is answered a second time.
+// ErrAnswered is returned for a second answer.
 var ErrAnswered = errors.New("request is answered already")
 
 // Reply answers with a result.

@@ -8,15 +8,15 @@ import (
 	"strings"
 )
 
-// ClientInfo is how we introduce ourselves. codex puts Name into its User-Agent and
-// reports it to the model's provider as the originator.
+// ClientInfo is how we introduce ourselves. codex reports Name to the model's provider as
+// the originator.
 type ClientInfo struct {
 	Name    string `json:"name"`
 	Title   string `json:"title,omitempty"`
 	Version string `json:"version"`
 }
 
-// DefaultClient is used when no ClientInfo is given.
+// DefaultClient is used when none is given.
 var DefaultClient = ClientInfo{Name: "fairlead", Title: "Fairlead", Version: "0.1.0"}
 
 func (c ClientInfo) orDefault() ClientInfo {
@@ -35,9 +35,8 @@ type Server struct {
 	OS        string `json:"platformOs"`     // linux, macos, …
 }
 
-// Handshake opens a conversation: initialize, the version check, initialized. If
-// codex is outside the supported versions, the error is a *VersionError, Server is
-// filled, and the conversation is not open.
+// Handshake opens a conversation. If codex is outside the supported versions, the error is
+// a *VersionError, Server is filled, and the conversation is not open.
 func Handshake(ctx context.Context, c *Conn, client ClientInfo) (Server, error) {
 	s, err := introduce(ctx, c, client)
 	if err != nil {
@@ -78,7 +77,7 @@ func greet(ctx context.Context, c *Conn) error {
 func Initialize(client ClientInfo) InitializeParams {
 	return InitializeParams{
 		ClientInfo:   client.orDefault(),
-		Capabilities: capabilities{ExperimentalAPI: true}, // needed for permission profiles and for cleaning terminals
+		Capabilities: capabilities{ExperimentalAPI: true}, // for permission profiles and cleaning terminals
 	}
 }
 
@@ -94,7 +93,7 @@ func VersionOf(userAgent string) string {
 	return m[1]
 }
 
-// Numbers reads major, minor and patch; what follows the patch is ignored.
+// Numbers reads major, minor and patch, and ignores the rest.
 func Numbers(v string) (n [3]int, ok bool) {
 	parts := strings.SplitN(v, ".", 3)
 	if len(parts) != 3 {

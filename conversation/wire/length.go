@@ -5,8 +5,7 @@ import (
 	"unicode/utf8"
 )
 
-// The bounds of a result count the bytes that its texts take as JSON, in which one byte may
-// become six.
+// The bounds of a result count bytes of JSON: one byte of text may become six.
 
 // Len returns how many bytes s takes in JSON, without the quotes.
 func Len(s string) int {
@@ -31,8 +30,8 @@ func JSONLen(v any) int {
 	return len(raw)
 }
 
-// RuneLen returns how many bytes the first character of s takes in JSON as
-// encoding/json writes it with HTML escapes, and how many it takes in s.
+// RuneLen returns how many bytes the first character of s takes in JSON, as encoding/json
+// writes it with HTML escapes, and in s.
 func RuneLen(s string) (wide, size int) {
 	switch c := s[0]; {
 	case c == '"', c == '\\', c == '\n', c == '\r', c == '\t', c == '\b', c == '\f':
@@ -49,8 +48,8 @@ func RuneLen(s string) (wide, size int) {
 	return size, size
 }
 
-// Excerpt returns the longest prefix of s that takes at most max bytes in JSON and
-// ends with a complete character.
+// Excerpt returns the longest prefix of s that takes at most max bytes in JSON and has only
+// whole characters.
 func Excerpt(s string, max int) string {
 	if 6*len(s) <= max {
 		return s

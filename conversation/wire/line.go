@@ -6,19 +6,18 @@ import (
 	"io"
 )
 
-// DefaultMaxLine is the default bound on a line. codex has been seen to write 8 MB
-// in one line, and it repeats long messages.
+// DefaultMaxLine bounds a line. codex has been seen to write 8 MB in one.
 const DefaultMaxLine = 32 << 20
 
-// A Line is one line of a stream, with its place in it.
+// A Line is one line of a stream.
 type Line struct {
-	// Offset is where the line begins; End is just past its newline.
+	// Offset is the line's first byte; End is just past its newline.
 	Offset, End int64
-	// Raw is the line without its newline; nil if Oversize. The receiver owns it.
+	// Raw has no newline; nil if Oversize. The receiver owns it.
 	Raw []byte
-	// Oversize says that the line was longer than the bound and was skipped. The fields
-	// that are needed to answer it were still read: Method, the ID as written, whether
-	// there is a result, and the id of the item in the params.
+	// Oversize says that the line was too long and was skipped. Only what is needed to
+	// answer it was read: Method, the ID as written, whether there is a result, and the
+	// item's id in the params.
 	Oversize bool
 	Method   string
 	ID       json.RawMessage
@@ -26,11 +25,10 @@ type Line struct {
 	Item     string
 }
 
-// Blank reports whether the line is empty or only white space.
+// Blank reports whether the line is only white space.
 func (l Line) Blank() bool { return !l.Oversize && len(bytes.TrimSpace(l.Raw)) == 0 }
 
-// A Scanner cuts a stream into lines. It holds at most one line, which is at most as long
-// as the bound. It skips and reports longer lines.
+// A Scanner cuts a stream into lines and holds at most one.
 type Scanner struct {
 	r     io.Reader
 	split Splitter
@@ -39,15 +37,13 @@ type Scanner struct {
 	err   error
 }
 
-// NewScanner reads lines of at most max bytes (0 means DefaultMaxLine) from r,
-// whose first byte is at offset in the stream.
+// NewScanner reads lines of at most max bytes (0 means DefaultMaxLine) from r, whose first
+// byte is at offset.
 func NewScanner(r io.Reader, offset int64, max int) *Scanner {
 	return &Scanner{r: r, split: NewSplitter(offset, max), chunk: make([]byte, 64<<10)}
 }
 
-// Next returns the next complete line. At the end of the stream it returns the
-// reader's error, usually io.EOF. Bytes after the last newline are no line; Torn
-// counts them.
+// Next returns the next complete line, or at the end the reader's error, usually io.EOF.
 func (s *Scanner) Next() (Line, error) {
 	for len(s.ready) == 0 {
 		if s.err != nil {
@@ -62,21 +58,20 @@ func (s *Scanner) Next() (Line, error) {
 	return l, nil
 }
 
-// Torn returns the number of bytes read after the last newline.
+// Torn returns the bytes after the last newline.
 func (s *Scanner) Torn() int64 { return s.split.Pos - s.split.Start }
 
 // A Splitter cuts chunks into lines. It has no goroutine and does no I/O.
 type Splitter struct {
 	max   int
 	Pos   int64 // offset of the next byte
-	Start int64 // offset where the current line began
+	Start int64 // offset of the current line
 	buf   []byte
 	skip  bool // the current line is longer than max
 	peek  peeker
 }
 
-// NewSplitter returns a Splitter for lines of at most max bytes. offset is that of the
-// first one.
+// NewSplitter returns a Splitter for lines of at most max bytes, from offset on.
 func NewSplitter(offset int64, max int) Splitter {
 	if max <= 0 {
 		max = DefaultMaxLine
@@ -84,7 +79,7 @@ func NewSplitter(offset int64, max int) Splitter {
 	return Splitter{max: max, Pos: offset, Start: offset}
 }
 
-// Feed takes the next chunk and passes every line that it completes to emit.
+// Feed passes every line that p completes to emit.
 func (s *Splitter) Feed(p []byte, emit func(Line)) {
 	for len(p) > 0 {
 		i := bytes.IndexByte(p, '\n')

@@ -7,8 +7,8 @@ import (
 	"strconv"
 )
 
-// A Message is any line of the wire: a request (ID and Method), a response (ID
-// and Result or Error) or a notification (Method).
+// A Message is a request (ID and Method), a response (ID and Result or Error) or a
+// notification (Method).
 type Message struct {
 	ID          json.RawMessage `json:"id"`
 	Method      string          `json:"method"`
@@ -21,8 +21,8 @@ type Message struct {
 func (m *Message) IsRequest() bool  { return m.Method != "" && m.ID != nil }
 func (m *Message) IsResponse() bool { return m.Method == "" && m.ID != nil }
 
-// An RPCError is an error answer to a request. codex uses -32600 for nearly
-// everything, including unknown methods.
+// An RPCError is an error answer. codex uses -32600 for nearly everything, including
+// unknown methods.
 type RPCError struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
@@ -31,17 +31,17 @@ type RPCError struct {
 
 func (e *RPCError) Error() string { return fmt.Sprintf("%s (code %d)", e.Message, e.Code) }
 
-// Codes of JSON-RPC errors that we send or check for.
+// Codes that we send or check for.
 const (
-	CodeOverloaded     = -32001 // codex is overloaded: try again later
+	CodeOverloaded     = -32001 // try again later
 	CodeInvalidRequest = -32600
 	CodeNoMethod       = -32601
 	CodeInvalidParams  = -32602
 	CodeInternal       = -32603
 )
 
-// Parse reads one line. It fails unless the line is a JSON object that is a
-// request, a response or a notification.
+// Parse reads one line. It fails unless the line is a request, a response or a
+// notification.
 func Parse(raw []byte) (*Message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -74,8 +74,7 @@ func ValidID(raw []byte) bool {
 	return json.Valid(raw)
 }
 
-// IDKey makes ids comparable: the same string may be escaped in several ways, and 1
-// and "1" are different ids.
+// IDKey makes ids comparable: a string may be escaped in several ways, and 1 is not "1".
 func IDKey(raw json.RawMessage) string {
 	if s, ok := StringID(raw); ok {
 		return strconv.Quote(s)
@@ -92,7 +91,7 @@ func StringID(raw json.RawMessage) (string, bool) {
 	return s, true
 }
 
-// Outgoing is a line that we write; unset parts are left out.
+// Outgoing is a line that we write.
 type Outgoing struct {
 	ID     any       `json:"id,omitempty"`
 	Method string    `json:"method,omitempty"`
@@ -101,8 +100,7 @@ type Outgoing struct {
 	Error  *RPCError `json:"error,omitempty"`
 }
 
-// Encode returns the line with its newline. It uses no HTML escapes, which would
-// only make prompts longer.
+// Encode returns the line with its newline. HTML escapes would only make prompts longer.
 func (o Outgoing) Encode() ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)

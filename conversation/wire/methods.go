@@ -6,8 +6,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The methods that we use, and the shapes that we send. All other parts of codex's messages
-// stay raw.
+// The methods that we use.
 const (
 	MethodInitialize  = "initialize"
 	MethodInitialized = "initialized"
@@ -38,8 +37,8 @@ type capabilities struct {
 	ExperimentalAPI bool `json:"experimentalApi"`
 }
 
-// ThreadParams serves thread/start, thread/resume and thread/fork. Sandbox and
-// Permissions exclude each other.
+// ThreadParams are the parameters of thread/start, thread/resume and thread/fork. Sandbox
+// and Permissions exclude each other.
 type ThreadParams struct {
 	ThreadID       string         `json:"threadId,omitempty"`     // resume, fork
 	ExcludeTurns   bool           `json:"excludeTurns,omitempty"` // resume, fork
@@ -54,7 +53,7 @@ type ThreadParams struct {
 	Tools          []ToolSpec     `json:"dynamicTools,omitempty"` // start
 }
 
-// TextInput is a text in the input of a turn.
+// TextInput is a text in a turn's input.
 type TextInput struct {
 	Type string `json:"type"` // text; input_text in an item
 	Text string `json:"text"`
@@ -91,7 +90,7 @@ type ThreadReadParams struct {
 	IncludeTurns bool   `json:"includeTurns"`
 }
 
-// TurnsListParams are the parameters of a list of a thread's turns.
+// TurnsListParams are the parameters of thread/turns/list.
 type TurnsListParams struct {
 	ThreadID  string `json:"threadId"`
 	Limit     int    `json:"limit"` // the newest ones
@@ -103,9 +102,7 @@ type ThreadIDParams struct {
 	ThreadID string `json:"threadId"`
 }
 
-// The parts of codex's messages that we read.
-
-// ThreadAnswer answers thread/start and thread/resume.
+// ThreadAnswer answers thread/start, thread/resume and thread/fork.
 type ThreadAnswer struct {
 	Thread struct {
 		ID         string `json:"id"`
@@ -115,7 +112,7 @@ type ThreadAnswer struct {
 	Provider string `json:"modelProvider"`
 }
 
-// AccountAnswer answers the question for the account.
+// AccountAnswer answers account/read.
 type AccountAnswer struct {
 	Account            json.RawMessage `json:"account"`
 	RequiresOpenAIAuth bool            `json:"requiresOpenaiAuth"`
@@ -136,7 +133,7 @@ type Turn struct {
 	CompletedAt int64      `json:"completedAt"` // seconds
 }
 
-// TurnError is the error with which codex ended a turn.
+// TurnError is why codex ended a turn.
 type TurnError struct {
 	Message string          `json:"message"`
 	Info    json.RawMessage `json:"codexErrorInfo"`
@@ -153,7 +150,7 @@ type Change struct {
 	Diff string `json:"diff"`
 }
 
-// A Item is an item of any type; the type decides which members are set.
+// Item is an item of any type, which decides which members are set.
 type Item struct {
 	ID       string          `json:"id"`
 	Type     string          `json:"type"`
@@ -179,14 +176,14 @@ type Item struct {
 	Review   string          `json:"review"`
 }
 
-// Notice holds the members that most notifications share.
+// Notice is what most notifications share.
 type Notice struct {
 	ThreadID string `json:"threadId"`
 	TurnID   string `json:"turnId"`
 	ItemID   string `json:"itemId"`
 }
 
-// ItemNotice tells of one item of a turn.
+// ItemNotice tells of one item.
 type ItemNotice struct {
 	Notice
 	Item          Item  `json:"item"`
@@ -194,7 +191,7 @@ type ItemNotice struct {
 	CompletedAtMS int64 `json:"completedAtMs"`
 }
 
-// DeltaNotice has a piece of a text that streams.
+// DeltaNotice has streamed text.
 type DeltaNotice struct {
 	Notice
 	Delta string `json:"delta"`
@@ -211,13 +208,13 @@ func (t tokens) Usage() protocol.Usage {
 	return protocol.Usage{Input: t.Input, Output: t.Output, Cached: t.Cached}
 }
 
-// UsageNotice tells how many tokens a thread has used.
+// UsageNotice tells a thread's token use.
 type UsageNotice struct {
 	Notice
 	Usage struct {
 		Total tokens `json:"total"`
 		Last  tokens `json:"last"`
-		// Window is the model's context window; 0 if codex does not know it.
+		// Window is the context window; 0 if codex does not know it.
 		Window int64 `json:"modelContextWindow"`
 	} `json:"tokenUsage"`
 }
@@ -234,14 +231,14 @@ type ResolvedNotice struct {
 	RequestID json.RawMessage `json:"requestId"`
 }
 
-// TurnNotice tells of the start or the end of a turn.
+// TurnNotice tells of a turn's start or end.
 type TurnNotice struct {
 	ThreadID string `json:"threadId"`
 	TurnID   string `json:"turnId"`
 	Turn     Turn   `json:"turn"`
 }
 
-// StatusNotice tells of the status of a thread.
+// StatusNotice tells a thread's status.
 type StatusNotice struct {
 	ThreadID string `json:"threadId"`
 	Status   struct {
@@ -257,14 +254,14 @@ type WarningNotice struct {
 	Details  string `json:"details"`
 }
 
-// InputItem is a part of a user message in codex's shape.
+// InputItem is a part of a user message.
 type InputItem struct {
 	Type string `json:"type"`
 	Text string `json:"text,omitempty"`
 	Path string `json:"path,omitempty"`
 }
 
-// ToolSpec describes one of our tools to codex.
+// ToolSpec describes a tool of ours.
 type ToolSpec struct {
 	Type        string          `json:"type"` // function
 	Name        string          `json:"name"`

@@ -2,29 +2,27 @@ package wire
 
 import "encoding/json"
 
-// PeekMax bounds the kept part of a member's name or value. codex's ids are numbers
-// and its methods are short; ours are far shorter than the bound.
+// PeekMax bounds the kept part of a name or value. codex's ids and methods are far shorter.
 const PeekMax = 1 << 10
 
-// onTheWay names the nested objects that lead to an item's id.
+// onTheWay are the objects that lead to an item's id.
 var onTheWay = []string{"params", "item"}
 
-// A peeker reads the id and the method of one JSON object that is too long to keep, and the
-// id of the item in its params, wherever they stand. It gets every byte once and keeps only
-// a few. It reads nothing from a line that is not JSON.
+// A peeker reads the id, the method and the item's id of one JSON object that is too long
+// to keep. It gets every byte once and reads nothing from a line that is not JSON.
 type peeker struct {
 	method string
 	id     json.RawMessage
-	result bool   // there is a result
+	result bool
 	item   string // params.item.id
 
 	depth    int
-	level    int // depth of the innermost object being read: 1 for the whole, more for the objects of onTheWay
+	level    int // depth of the innermost object being read: 1 for the whole, more for those of onTheWay
 	inString bool
 	escaped  bool
 	inValue  bool // after a colon, at level
-	nested   bool // the current value is an object or a list
-	over     bool // the current token is longer than PeekMax
+	nested   bool // the value is an object or a list
+	over     bool // the token is longer than PeekMax
 	name     string
 	token    []byte
 }
@@ -35,8 +33,7 @@ func (p *peeker) feed(b []byte) {
 	}
 }
 
-// here reports whether the next byte belongs to the object being read and not to a
-// nested one.
+// here reports whether the next byte belongs to the object being read, not to a nested one.
 func (p *peeker) here() bool { return p.level > 0 && p.depth == p.level }
 
 func (p *peeker) next(c byte) {
@@ -52,7 +49,7 @@ func (p *peeker) next(c byte) {
 			if p.here() && !p.inValue {
 				p.name = ""
 				if !p.over {
-					_ = json.Unmarshal(p.token, &p.name) // a broken name is none that the peeker looks for
+					_ = json.Unmarshal(p.token, &p.name) // a broken name is none of ours
 				}
 			}
 		}
@@ -95,8 +92,8 @@ func (p *peeker) enter(c byte) {
 	}
 }
 
-// leave ends an object or a list. After an object of onTheWay, reading continues in
-// the outer object behind that value.
+// leave ends an object or a list. After an object of onTheWay, reading goes on in the outer
+// one.
 func (p *peeker) leave() {
 	if p.here() {
 		p.endValue()
@@ -106,7 +103,6 @@ func (p *peeker) leave() {
 	p.depth--
 }
 
-// begin is called where a member's value begins.
 func (p *peeker) begin() {
 	p.inValue, p.nested, p.over, p.token = true, false, false, p.token[:0]
 	if p.level != 1 {
@@ -141,7 +137,7 @@ func (p *peeker) endValue() {
 				p.id = append(json.RawMessage(nil), p.token...)
 			}
 		case p.level == 1+len(onTheWay) && p.name == "id":
-			_ = json.Unmarshal(p.token, &p.item) // another type is no item's id
+			_ = json.Unmarshal(p.token, &p.item)
 		}
 	}
 	p.inValue, p.name = false, ""

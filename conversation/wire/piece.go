@@ -7,20 +7,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Piece is the content of a delta line. Nearly all lines of a turn are delta
-// lines of one shape. PieceReader reads that shape in one pass, many times faster
-// than parse. Any line that differs, however slightly, is left to parse, so that
-// its meaning is the same.
+// A Piece is the content of a delta line. Nearly all lines of a turn are delta lines of one
+// shape, which PieceReader reads many times faster than Parse. All other lines are left to
+// Parse.
 type Piece struct {
 	Of protocol.EntryType
 	At int64 // emittedAtMs
-	// Thread and item say whose text it is.
+	// Thread and Item say whose text it is.
 	Thread, Item []byte
 	Text         string
 }
 
-// PieceOf returns the entry type of the text in a delta of this method. It is empty if the
-// method is not for deltas of text.
+// PieceOf returns the entry type of this method's deltas, or "" if it has none.
 func PieceOf[T string | []byte](method T) protocol.EntryType {
 	switch string(method) { // copies nothing
 	case "item/agentMessage/delta", "item/plan/delta":
@@ -33,7 +31,7 @@ func PieceOf[T string | []byte](method T) protocol.EntryType {
 	return ""
 }
 
-// SlowPiece returns the piece in a message that parse has read.
+// SlowPiece returns the piece in a parsed message.
 func SlowPiece(of protocol.EntryType, params json.RawMessage) (Piece, bool) {
 	var n DeltaNotice
 	if json.Unmarshal(params, &n) != nil || n.Delta == "" {
@@ -42,15 +40,15 @@ func SlowPiece(of protocol.EntryType, params json.RawMessage) (Piece, bool) {
 	return Piece{Of: of, Thread: []byte(n.ThreadID), Item: []byte(n.ItemID), Text: n.Delta}, true
 }
 
-// A PieceReader reads JSON as codex writes it: no spaces, no repeated names, no
-// unknown names. Its buffer is reused for the next piece.
+// A PieceReader reads JSON only as codex writes it: no spaces, no repeated or unknown
+// names. Its buffer is reused.
 type PieceReader struct {
 	raw []byte
 	at  int
 	buf []byte
 }
 
-// Read reads a whole line; ok is false if the line is anything but a piece.
+// Read reads a whole line; ok is false if it is no piece.
 func (r *PieceReader) Read(line []byte) (p Piece, ok bool) {
 	const method, params, emitted = 1, 2, 4
 	r.raw, r.at = line, 0
@@ -165,7 +163,7 @@ func (r *PieceReader) integer() (n int64, ok bool) {
 	return n, digits == 1 || digits > 1 && digits <= 18 && r.raw[begin] != '0'
 }
 
-// text reads any string except one with surrogates or invalid UTF-8.
+// text reads any string without surrogates or invalid UTF-8.
 func (r *PieceReader) text() (string, bool) {
 	if !r.is('"') {
 		return "", false
@@ -253,5 +251,5 @@ func hex4(s []byte) (r rune, ok bool) {
 	return r, true
 }
 
-// keepPieceBuf is the largest buffer that is kept for the next piece.
+// keepPieceBuf is the largest buffer that is kept.
 const keepPieceBuf = 64 << 10

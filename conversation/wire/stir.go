@@ -1,6 +1,6 @@
 package wire
 
-// stirring holds the notifications after which a session may wait for something else.
+// stirring notifications may change what a session waits for.
 var stirring = map[string]bool{
 	"serverRequest/resolved": true,
 	"turn/started":           true,
@@ -9,9 +9,8 @@ var stirring = map[string]bool{
 	"error":                  true,
 }
 
-// Stirs reports whether a session that waits for a person must react to this line of codex:
-// a request, a withdrawn request, the beginning or the end of a turn. It reads only the
-// line's id and method.
+// Stirs reports whether a session that waits for a person must react to this line. It reads
+// only the id and the method.
 func (l Line) Stirs() bool {
 	id, method := l.ID, l.Method
 	if !l.Oversize {

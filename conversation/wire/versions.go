@@ -2,23 +2,21 @@ package wire
 
 import "fmt"
 
-// The supported versions of codex: the window. The versions of Tested were tried on the
-// real binary. The versions between them were tried or behave like one of them. Later
-// patches of the pinned minor version are assumed to work. Any other version is refused
-// with a *VersionError unless Options.AnyVersion is set: in older versions requests differ,
-// and newer versions are untested.
+// The window of supported versions of codex, with later patches of the pinned minor
+// version. Others are refused with a *VersionError unless conversation.Options.AnyVersion
+// is set: in older versions requests differ, and newer versions are untested.
 const (
 	OldestVersion = "0.125.0"
 	TestedVersion = "0.169.0" // the pinned one
 )
 
-// Tested are the versions that this package's tests run on, oldest first.
+// Tested are the versions that the tests run on, oldest first.
 var Tested = []string{OldestVersion, "0.130.0", "0.140.0", "0.155.1", TestedVersion}
 
-// A Trait is a behaviour that only some versions of the window have.
+// A Trait is a behaviour of only some versions of the window.
 type Trait string
 
-// The traits. The table Differences says what each means.
+// The traits. Differences says what each means.
 const (
 	NamedProfiles  Trait = "permission profiles by name"
 	ClientIDs      Trait = "client's message ids"
@@ -44,30 +42,24 @@ const (
 	DenialReasons  Trait = "denials of the first protocol have a reason"
 )
 
-// A Difference is a row of the table: a trait and the versions that have it.
+// A Difference tells which versions have a trait.
 type Difference struct {
 	Trait Trait
-	// Without is the newest version seen without the trait, Since the oldest seen with
-	// it. Versions in between are untested and count as without it, which is the safe
-	// assumption for each trait.
+	// Without is the newest version seen without the trait, Since the oldest seen with it.
+	// Versions in between count as without it, which is safe for each trait.
 	Without, Since string
-	// Gone is the oldest version, after Since, that was seen without the trait.
+	// Gone is the oldest later version that was seen without the trait.
 	Gone string
-	With string // what codex does with the trait
-	Lack string // what codex does without the trait
+	With string
+	Lack string
 }
 
-// Differences lists all differences between the versions of the window in what we use. They
-// were measured with the scripted model, on each of Tested and on 0.133.0, 0.147.0 and
-// 0.149.1; TestConformance and TestTraitsAreAsTheTableSays check them. All else that we use
-// was the same in these versions: the handshake, permission and sandbox repeated at each
-// resume and fork, thread/read answered after all that was written before it,
-// turn/interrupt, thread/backgroundTerminals/clean, turn/steer with the expected turn,
-// model/list, thread/inject_items, dynamic tools (the same shape, kept over a resume),
-// item/permissions/requestApproval, thread/compact/start, review/start, thread/name/set,
-// token usage, and all decisions on an approval. The approvals of the first protocol
-// (applyPatchApproval, execCommandApproval) are in every schema but come in no thread of
-// ours: they belong to newConversation, which no version has any more.
+// Differences lists all differences between the versions in what we use. They were measured
+// with the scripted model, on each of Tested and on 0.133.0, 0.147.0 and 0.149.1;
+// TestConformance and TestTraitsAreAsTheTableSays check them. Everything else that we use
+// was the same, including that thread/read is answered after all that was written before
+// it, and that dynamic tools are kept over a resume. The approvals of the first protocol
+// belong to newConversation, which no version has any more.
 var Differences = []Difference{
 	{Trait: ItemTimes, Without: "0.125.0", Since: "0.130.0",
 		With: "items and approvals bear startedAtMs and completedAtMs", Lack: "only turns have times, in seconds"},
@@ -117,8 +109,8 @@ var Differences = []Difference{
 		With: "a fork's rollout needs its source's", Lack: "it has the whole history"},
 }
 
-// Has reports whether a codex of this version has a trait. An unknown version counts as the
-// pinned one. The version is unknown before initialize is answered.
+// Has reports whether a codex of this version has a trait. An unknown version, as before
+// initialize is answered, counts as the pinned one.
 func Has(version string, t Trait) bool {
 	v, ok := Numbers(version)
 	if !ok {
@@ -147,9 +139,9 @@ func Older(a, b [3]int) bool {
 	return false
 }
 
-// A VersionError says that codex's version is not supported.
+// A VersionError says that a version is not supported.
 type VersionError struct {
-	Found  string // empty if codex's version could not be read
+	Found  string // empty if unreadable
 	Oldest string
 	Newest string
 }
@@ -165,15 +157,15 @@ func (e *VersionError) Error() string {
 	return fmt.Sprintf("codex %s is too old; %s (provision the host)", e.Found, window)
 }
 
-// checkNewer reports whether a version is newer than the window. Later patches of the
-// pinned minor version are in the window.
+// checkNewer ignores the patch: later patches of the pinned minor version are in the
+// window.
 func checkNewer(v [3]int) bool {
 	newest, _ := Numbers(TestedVersion)
 	newest[2], v[2] = 0, 0
 	return Older(newest, v)
 }
 
-// CheckVersion returns a *VersionError if codex's version is not supported.
+// CheckVersion returns a *VersionError for an unsupported version.
 func CheckVersion(v string) error {
 	have, ok := Numbers(v)
 	oldest, _ := Numbers(OldestVersion)
