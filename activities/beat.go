@@ -8,8 +8,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// Beats sends heartbeats for every activity that has a heartbeat timeout. The activities
-// in reports are excepted: they send heartbeats with their progress themselves.
+// Beats sends heartbeats for every activity with a heartbeat timeout, except the activities
+// in reports.
 type Beats struct {
 	interceptor.WorkerInterceptorBase
 }
@@ -27,7 +27,6 @@ type beating struct {
 	interceptor.ActivityInboundInterceptorBase
 }
 
-// ExecuteActivity beats every third of the timeout until the activity returns.
 func (b *beating) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	info := activity.GetInfo(ctx)
 	if info.HeartbeatTimeout <= 0 || reports[info.ActivityType.Name] {

@@ -372,7 +372,7 @@ func TestPumpThatReadsOnWithoutTheSeedIsNotCalledBack(t *testing.T) {
 		t.Fatal(got.err)
 	}
 	k.took(got.out, conversation.Refused)
-	if p := got.out.Pump.Problem; p.Kind != "auth" || !strings.Contains(p.Message, "held by somebody else") || got.out.SeedLost != nil {
+	if p := got.out.Pump.Problem; p.Kind != "auth" || !strings.Contains(p.Message, "no longer holds the seed") || got.out.SeedLost != nil {
 		t.Errorf("problem %+v, the seed is lost: %+v", p, got.out.SeedLost)
 	}
 }

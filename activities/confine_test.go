@@ -98,7 +98,7 @@ func TestSessionThatCannotBeConfinedAsAskedIsNotPrepared(t *testing.T) {
 		"a write path that is not there": {"workspace-write", hosts.Confinement{Write: []string{dir + "/nowhere"}}, "--write " + dir + "/nowhere"},
 		"a write path that is a file":    {"workspace-write", hosts.Confinement{Write: []string{dir + "/read/f"}}, "is no folder"},
 		"our own folder":                 {"workspace-write", hosts.Confinement{Write: []string{root}}, "lies in Fairlead's own folder"},
-		"a folder that holds ours":       {"workspace-write", hosts.Confinement{Write: []string{filepath.Dir(root)}}, "or holds it"},
+		"a folder that holds ours":       {"workspace-write", hosts.Confinement{Write: []string{filepath.Dir(root)}}, "or contains it"},
 		"another session's credential":   {"workspace-write", hosts.Confinement{Read: []string{root + "/sessions"}}, "lies in Fairlead's own folder"},
 		"two names for one folder":       {"workspace-write", hosts.Confinement{Write: []string{dir + "/write", dir + "/link"}}, "given twice"},
 		"a profile that the seed lacks":  {protocol.ByProfile, hosts.Confinement{Profile: "dev"}, "no permission profile dev (it has: none)"},
@@ -125,8 +125,8 @@ func TestSessionAsksNothingOfACodexThatHasNotGotIt(t *testing.T) {
 		c    hosts.Confinement
 		says string
 	}{
-		"0.130.0": {hosts.Confinement{Network: protocol.NetworkOff}, "codex 0.130.0 knows no permission profiles by name"},
-		"0.140.0": {hosts.Confinement{Network: protocol.NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach some hosts only"},
+		"0.130.0": {hosts.Confinement{Network: protocol.NetworkOff}, "codex 0.130.0 does not support named permission profiles"},
+		"0.140.0": {hosts.Confinement{Network: protocol.NetworkHosts, Hosts: []string{"example.com"}}, "codex 0.140.0 cannot let commands reach only some network hosts"},
 	} {
 		spec := hosttest.StartSSHD(t, hosttest.Options{NewUser: true}).Spec()
 		b := newBed(t, spec).with(version, "")

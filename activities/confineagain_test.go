@@ -58,7 +58,7 @@ func TestASandboxThatDoesNotStartIsTriedAgain(t *testing.T) {
 		{"it starts then", []hosts.ProbeResult{stumbles, stumbles, {Stdout: "end\n"}}, 3, ""},
 		{"it never starts", []hosts.ProbeResult{stumbles}, hosts.Trials, "no command starts in the sandbox that the session asks for (exit status 1: bwrap: Can't mount"},
 		{"what started is not begun again", []hosts.ProbeResult{{ExitCode: 1, Stdout: "net x\n"}}, 1, "no command starts"},
-		{"it takes too long", []hosts.ProbeResult{{ExitCode: hosts.TimedOut}}, 1, "no end after"},
+		{"it takes too long", []hosts.ProbeResult{{ExitCode: hosts.TimedOut}}, 1, "did not end within"},
 	} {
 		p, asked := scriptedProbe(t, c.results...)
 		err := p.Confined(t.Context(), "workspace-write", "", protocol.Layout{Dir: "/r/s", Root: "/r", WorkDir: "/r/s/work"}, hosts.Place{Home: "/root"}, false)

@@ -7,8 +7,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 )
 
-// InProgress calls Begin when an activity begins, with the token by which the server knows
-// the attempt. When the activity ends, it calls the function that Begin returned.
+// InProgress calls Begin with the task token when an activity begins, and calls the
+// returned function when it ends.
 type InProgress struct {
 	interceptor.WorkerInterceptorBase
 	Begin func(task []byte) (end func())
@@ -24,8 +24,7 @@ type inProgress struct {
 	begin func([]byte) func()
 }
 
-// ExecuteActivity runs an activity. It leaves out local activities: they are part of a
-// workflow task, and the server knows no attempt of them.
+// ExecuteActivity does not report local activities: the server knows no attempt of them.
 func (p *inProgress) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
 	if info := activity.GetInfo(ctx); !info.IsLocalActivity {
 		defer p.begin(info.TaskToken)()

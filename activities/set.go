@@ -37,13 +37,12 @@ func New(d site.Deps) *Set {
 	}
 }
 
-// Register makes the activities known to a worker.
+// Register registers the activities with a worker.
 func (s *Set) Register(r worker.ActivityRegistry) {
 	for _, family := range []any{s.Host, s.Place, s.Pump, s.Workspace, s.Login, s.Snapshot, s.Batch, s.Engine} {
 		r.RegisterActivity(family)
 	}
 }
 
-// Workfolders returns the Workfolders of the set. It uses the same hosts as the set's
-// activities.
+// Workfolders returns Workfolders on the hosts of the set's activities.
 func (s *Set) Workfolders() *workspaces.Workfolders { return workspaces.NewWorkfolders(s.site) }

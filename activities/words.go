@@ -12,12 +12,11 @@ func CheckAnswers(questions []protocol.Question, answers map[string][]string) (m
 	return conversation.CheckAnswers(questions, answers)
 }
 
-// Within returns an error if a grant is more than what was asked for.
+// Within returns an error if a grant exceeds what was asked for.
 func Within(grant, asked json.RawMessage) error { return conversation.Within(grant, asked) }
 
 // Part is the part of the asked permissions that a person grants.
 type Part = conversation.Part
 
-// PermissionWords describes each of the permissions in raw, which has codex's form, in
-// a few words.
+// PermissionWords describes each permission in raw, which has codex's form, in a few words.
 func PermissionWords(raw json.RawMessage) []string { return conversation.PermissionWords(raw) }

@@ -61,13 +61,13 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 		says   string // in the refusal
 	}{
 		{"between turns", []workspaces.Place{quiet}, false, []string{"."}, ""},
-		{"while one runs", []workspaces.Place{busy}, false, []string{"."}, "turn 1 of session one-moment writes there"},
+		{"while one runs", []workspaces.Place{busy}, false, []string{"."}, "turn 1 of session one-moment is still changing the work folder"},
 		{"while one runs, asked for so", []workspaces.Place{busy}, true, []string{"."}, ""},
 		{"one file while one runs", []workspaces.Place{busy}, false, []string{"one"}, ""},
-		{"two while one runs", []workspaces.Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment writes there"},
-		{"one begins meanwhile", []workspaces.Place{quiet, busy}, false, []string{"."}, "began meanwhile"},
-		{"one began and ended meanwhile", []workspaces.Place{quiet, next}, false, []string{"."}, "began meanwhile"},
-		{"it went elsewhere meanwhile", []workspaces.Place{quiet, moved}, false, []string{"."}, "began meanwhile"},
+		{"two while one runs", []workspaces.Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment is still changing the work folder"},
+		{"one begins meanwhile", []workspaces.Place{quiet, busy}, false, []string{"."}, "began while the files were read"},
+		{"one began and ended meanwhile", []workspaces.Place{quiet, next}, false, []string{"."}, "began while the files were read"},
+		{"it went elsewhere meanwhile", []workspaces.Place{quiet, moved}, false, []string{"."}, "began while the files were read"},
 	} {
 		_, derr := b.looking(c.at...).WorkDiff(t.Context(), "one-moment", c.moving)
 		ferr := b.looking(c.at...).FetchFiles(t.Context(), "one-moment", c.files, c.moving, io.Discard)

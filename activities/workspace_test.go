@@ -193,9 +193,9 @@ func TestARepositoryThatCannotBeClonedIsSaidWhyAndLeavesNothing(t *testing.T) {
 		"no such repo":    {workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("nothing.git"), Token: b.token(f)}}, "not found", "check the URL"},
 		"no such ref":     {workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Ref: "nowhere", Token: b.token(f)}}, "nowhere not found", "--ref"},
 		"no server":       {workspaces.Workspace{Repo: &workspaces.Repo{URL: gone.URL + "/x.git"}}, "onnect", "must reach"},
-		"takes too long":  {workspaces.Workspace{Repo: &workspaces.Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than it may", "--clone-timeout"},
+		"takes too long":  {workspaces.Workspace{Repo: &workspaces.Repo{URL: silent.URL + "/x.git"}, Timeout: time.Second}, "longer than its time limit", "--clone-timeout"},
 		"a failing hook":  {workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "echo made; echo no luck >&2; exit 7"}}, "status 7", "--hooks"},
-		"a hanging hook":  {workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "echo waiting; sleep 1000 & wait", Timeout: time.Second}}, "ended after 1s", "timeout"},
+		"a hanging hook":  {workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "echo waiting; sleep 1000 & wait", Timeout: time.Second}}, "did not end within 1s", "timeout"},
 		"before_run ends": {workspaces.Workspace{Hooks: workspaces.Hooks{BeforeRun: "exit 3"}}, "status 3", "--hooks"},
 	} {
 		t.Run(what, func(t *testing.T) {

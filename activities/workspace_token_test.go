@@ -104,7 +104,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	if ended, again := own("ended"), own("ended"); shared == ended || ended != again {
 		t.Error("names of tokens are not their owner's and their content's")
 	}
-	if _, err := b.prepare(b.inWorkspace("thief", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: own("ended")}})); err == nil || !strings.Contains(err.Error(), "that of session ended") {
+	if _, err := b.prepare(b.inWorkspace("thief", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: own("ended")}})); err == nil || !strings.Contains(err.Error(), "belongs to session ended") {
 		t.Errorf("another's token: %v", err)
 	}
 	in := b.inWorkspace("owner", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: own("owner")}})

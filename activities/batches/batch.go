@@ -22,14 +22,14 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Activities start the sessions of batches and keep their results. The sessions' messages
-// are in the store, and in no batch's history.
+// Activities start batches' sessions and keep results. The messages are in the store, in no
+// history.
 type Activities struct{ site *site.Site }
 
 // New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{site: s} }
 
-// MaxBatchPage is the largest size of a page in bytes.
+// MaxBatchPage limits a page, in bytes.
 const MaxBatchPage = 32 << 20
 
 // CheckBatchPage returns why a page cannot be kept.
@@ -53,38 +53,35 @@ func CheckBatchPage(p protocol.BatchPage) error {
 // StartItemsInput names items of one page.
 type StartItemsInput struct {
 	Batch string `json:"batch"`
-	// Notify is the workflow that learns when a session ends. Origin is the sessions'
-	// origin.
+	// Notify is the workflow that learns of a session's end.
 	Notify string      `json:"notify"`
 	Origin string      `json:"origin"`
 	Blob   string      `json:"blob"`
 	Items  []StartItem `json:"items"`
-	// With Look, nothing is started: only the sessions that were started before are
-	// found.
+	// Look only finds sessions that were started before.
 	Look bool `json:"look,omitempty"`
 }
 
-// StartItem is one try of an item.
+// StartItem is a try of an item.
 type StartItem struct {
-	N    int `json:"n"`    // its number in the batch
-	Page int `json:"page"` // its place in the page
+	N    int `json:"n"`    // in the batch
+	Page int `json:"page"` // in the page
 	Try  int `json:"try"`
 }
 
-// StartItemsResult has the outcome of each item.
+// StartItemsResult has each item's outcome.
 type StartItemsResult struct {
 	Started []StartedItem `json:"started"`
 }
 
-// StartedItem is a session that this attempt or an earlier one started, or the reason
-// why the session will never be started.
+// StartedItem is a started session, or the reason why there never will be one.
 type StartedItem struct {
 	N       int               `json:"n"`
 	ID      string            `json:"id"`
 	Session string            `json:"session"`
 	Run     string            `json:"run,omitempty"`
 	Problem *protocol.Problem `json:"problem,omitempty"`
-	// Missing says that Look found no such session.
+	// Missing says that Look found no session.
 	Missing bool `json:"missing,omitempty"`
 }
 
@@ -97,9 +94,8 @@ func ItemSession(batch, item string, try int) string {
 	return name
 }
 
-// StartItems starts sessions in order. When repeated, it finds the sessions that it
-// started before: a session's name tells its item and try, and its origin tells its
-// batch.
+// StartItems starts sessions in order. A repeated call finds the sessions that it started:
+// the name tells item and try, the origin the batch.
 func (b *Activities) StartItems(ctx context.Context, in StartItemsInput) (StartItemsResult, error) {
 	out, err := startItems(ctx, b.site, in)
 	return out, kit.Failing{}.Failure(ctx, "batch "+in.Batch+": start sessions", err)
@@ -113,7 +109,7 @@ func startItems(ctx context.Context, s *site.Site, in StartItemsInput) (StartIte
 	}
 	for _, item := range in.Items {
 		if item.Page < 0 || item.Page >= len(page.Items) {
-			return out, kit.BadInput("the page has %d items and no %d", len(page.Items), item.Page)
+			return out, kit.BadInput("the page has %d items, and none with index %d", len(page.Items), item.Page)
 		}
 		started, err := startItem(ctx, s, in, page, item)
 		if err != nil {
@@ -128,7 +124,7 @@ func startItems(ctx context.Context, s *site.Site, in StartItemsInput) (StartIte
 func pageOf(ctx context.Context, s *site.Site, blob string) (protocol.BatchPage, error) {
 	var page protocol.BatchPage
 	if !owned.Is(blob, owned.Pages) {
-		return page, kit.BadInput("%.100q is no page of a batch", blob)
+		return page, kit.BadInput("%.100q is not a page of a batch", blob)
 	}
 	data, err := s.Store.Get(ctx, blob)
 	if errors.Is(err, store.ErrNotFound) {
@@ -146,7 +142,7 @@ func pageOf(ctx context.Context, s *site.Site, blob string) (protocol.BatchPage,
 	return page, nil
 }
 
-// originAttribute is the search attribute that names what started a session.
+// originAttribute names what started a session.
 var originAttribute = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
 
 func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page protocol.BatchPage, item StartItem) (StartedItem, error) {
@@ -161,7 +157,7 @@ func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page proto
 		return startedBefore(ctx, s, in, out)
 	}
 	input, err := sessionInput(in, it, opt, out.Session)
-	if err != nil { // the others of the page may still start
+	if err != nil { // others of the page may still start
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: fmt.Sprintf("item %s: %v", it.ID, err)}
 		return out, nil
 	}
@@ -188,7 +184,7 @@ func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page proto
 	case errors.As(err, &there):
 		return startedBefore(ctx, s, in, out)
 	case errors.As(err, &refused):
-		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal would not have it: " + refused.Message}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal refused to start the session: " + refused.Message}
 		return out, nil
 	}
 	return out, fmt.Errorf("start session %s: %w", out.Session, err)
@@ -196,7 +192,6 @@ func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page proto
 
 const sessionType = "Session"
 
-// sessionInput returns the input of the workflow Session.
 func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchOptions, session string) (json.RawMessage, error) {
 	options := make(map[string]any, len(opt.Session)+2)
 	for k, v := range opt.Session {
@@ -206,8 +201,7 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
 }
 
-// startedBefore finds out whether an earlier attempt of this activity started the
-// session, or something else did.
+// startedBefore finds out whether this activity started the session, or something else did.
 func startedBefore(ctx context.Context, s *site.Site, in StartItemsInput, out StartedItem) (StartedItem, error) {
 	d, err := s.Temporal.DescribeWorkflowExecution(ctx, protocol.SessionID(out.Session), "")
 	if gone := (*serviceerror.NotFound)(nil); in.Look && errors.As(err, &gone) {
@@ -220,7 +214,7 @@ func startedBefore(ctx context.Context, s *site.Site, in StartItemsInput, out St
 	info := d.GetWorkflowExecutionInfo()
 	var origin string
 	if p := info.GetSearchAttributes().GetIndexedFields()[originAttribute.GetName()]; p != nil {
-		_ = converter.GetDefaultDataConverter().FromPayload(p, &origin) // if it cannot be read, it is not ours
+		_ = converter.GetDefaultDataConverter().FromPayload(p, &origin) // unreadable: not ours
 	}
 	if origin != in.Origin && in.Look {
 		out.Missing = true
@@ -235,26 +229,25 @@ func startedBefore(ctx context.Context, s *site.Site, in StartItemsInput, out St
 	return out, nil
 }
 
-// RecordResultsInput are the results of items, each one JSON object.
+// RecordResultsInput are items' results, each one JSON object.
 type RecordResultsInput struct {
 	Batch string            `json:"batch"`
 	Lines []json.RawMessage `json:"lines"`
 }
 
-// RecordResultsResult names the blob that has the results.
+// RecordResultsResult names the blob of the results.
 type RecordResultsResult struct {
 	Blob string `json:"blob"`
 }
 
-// RecordResults keeps results in the store, as JSON lines. Repeating it gives the same
-// blob.
+// RecordResults keeps results as JSON lines. A repeat gives the same blob.
 func (b *Activities) RecordResults(ctx context.Context, in RecordResultsInput) (RecordResultsResult, error) {
 	var buf bytes.Buffer
 	for _, line := range in.Lines {
 		buf.Write(line)
 		buf.WriteByte('\n')
 	}
-	// The folder is the same for the whole run, so the same results are stored once.
+	// one folder, so that equal results are stored once
 	folder := owned.Owner{Kind: owned.Batch, ID: in.Batch}.RunFolder(activity.GetInfo(ctx).WorkflowExecution.RunID)
 	blob, err := b.site.Store.PutContent(ctx, owned.In(folder, owned.Results), buf.Bytes())
 	return RecordResultsResult{Blob: blob}, kit.Failing{}.Failure(ctx, "batch "+in.Batch+": keep results", err)
@@ -263,7 +256,7 @@ func (b *Activities) RecordResults(ctx context.Context, in RecordResultsInput) (
 // ErrNoResults says that there is no such part of a batch's results.
 var ErrNoResults = errors.New("no such results")
 
-// ReadResults reads a part of a batch's results: JSON lines.
+// ReadResults returns a part of a batch's results.
 func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, error) {
 	if !owned.Is(blob, owned.Results) {
 		return nil, ErrNoResults
@@ -275,20 +268,19 @@ func ReadResults(ctx context.Context, st *store.Store, blob string) ([]byte, err
 	return data, err
 }
 
-// An EndedSession says how a session ended whose workflow did not report its end.
+// An EndedSession did not report its end.
 type EndedSession struct {
 	overseer.Holder
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 }
 
-// FindSilentResult names the sessions that have ended.
+// FindSilentResult names the ended sessions.
 type FindSilentResult struct {
 	Ended []EndedSession `json:"ended,omitempty"`
 }
 
-// FindSilent finds the sessions that have ended, and how they ended. A session that was
-// terminated could not report its end.
+// FindSilent finds how sessions ended. A terminated one could not report it.
 func (b *Activities) FindSilent(ctx context.Context, in overseer.FindEndedInput) (FindSilentResult, error) {
 	var out FindSilentResult
 	ended, err := (&overseer.Engine{Client: b.site.Temporal}).FindEnded(ctx, in)

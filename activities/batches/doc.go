@@ -1,4 +1,4 @@
-// Package batches has the activities of batches: they start sessions for items, keep results
-// in the store, and find sessions that ended without a report. HoldBlobs and TidyStore look
-// after what batches, schedules and messages put into the store.
+// Package batches has the activities that start a batch's sessions, keep results, and find
+// sessions that ended silently. HoldBlobs and TidyStore look after the blobs of batches,
+// schedules and messages.
 package batches

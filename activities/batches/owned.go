@@ -18,11 +18,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The blobs that messages, batches and schedules name are in folders of their owners:
-// see package owned. A session or batch that begins with a blob in another owner's
-// folder first takes a hold on it.
+// Blobs of messages, batches and schedules are in their owners' folders (see package
+// owned). Others take a hold on a blob that they begin with.
 
-// holdBlobs takes a hold, for a session of a batch, on the blobs that its item names.
+// holdBlobs holds an item's blobs for its session.
 func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.BatchItem, opt protocol.BatchOptions) error {
 	var first struct {
 		Blob       string           `json:"blob"`
@@ -30,7 +29,7 @@ func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.Ba
 		Inputs     []protocol.Input `json:"inputs"`
 	}
 	if err := json.Unmarshal(it.First, &first); err != nil {
-		return nil // the session reports what is wrong with it
+		return nil // the session reports the fault
 	}
 	var work struct {
 		Repo struct {
@@ -47,16 +46,15 @@ func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.Ba
 	return owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
 }
 
-// HoldBlobsInput names blobs in folders of other owners, and the session or batch that
-// will begin with them.
+// HoldBlobsInput names blobs, and who will begin with them.
 type HoldBlobsInput struct {
 	Kind  string   `json:"kind"` // session, batch
 	ID    string   `json:"id"`
 	Blobs []string `json:"blobs"`
 }
 
-// HoldBlobs keeps blobs for a session or a batch as long as Temporal knows it. If one of
-// them is not kept any more, the error is final.
+// HoldBlobs keeps blobs for a session or batch as long as Temporal knows it. If one is
+// gone, the error is final.
 func (b *Activities) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
 	err := owned.Hold(ctx, b.site.Store, owned.Owner{Kind: in.Kind, ID: in.ID}, in.Blobs...)
 	if errors.Is(err, owned.ErrGone) {
@@ -68,11 +66,11 @@ func (b *Activities) HoldBlobs(ctx context.Context, in HoldBlobsInput) error {
 // TidyStoreResult says what was deleted.
 type TidyStoreResult = owned.Swept
 
-// tidyMost is how many blobs one run deletes.
+// tidyMost limits one run's deletions.
 const tidyMost = 20_000
 
-// TidyStore deletes from the store the blobs of messages, batches and schedules that nobody
-// can ask for any more. It is safe to run at any time, and may be killed and repeated.
+// TidyStore deletes blobs of messages, batches and schedules that nobody can ask for any
+// more. It may run at any time, be killed, and be repeated.
 func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f kit.Failing
 	far := kit.StoreWork{Now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -85,13 +83,13 @@ func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	return out, f.Failure(ctx, "tidy the store", err)
 }
 
-// AskOwner reports whether Temporal knows an owner: a workflow that runs, one that has ended
-// and is kept, or a Schedule. An error means that this cannot be known now.
+// AskOwner reports whether Temporal knows an owner: a running or ended workflow, or a
+// Schedule. An error means that this is not known now.
 func AskOwner(ctx context.Context, c client.Client, o owned.Owner) (there bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, inquiry.AskTimeout)
 	defer cancel()
 	if c == nil {
-		return false, errors.New("this worker has no way to Temporal")
+		return false, errors.New("this worker has no connection to Temporal")
 	}
 	if o.Kind == owned.Schedule {
 		_, err = c.ScheduleClient().GetHandle(ctx, o.TemporalID()).Describe(ctx)

@@ -19,13 +19,9 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 )
 
-// A CodexSource has the codex packages that a worker can copy to hosts: codex's
-// platform packages as they are published, one folder each (bin/codex,
-// bin/codex-code-mode-host, codex-path/rg, codex-resources/bwrap, codex-package.json).
-// codex looks for these files relative to its own path, so a package is copied as a
-// whole.
-//
-// It is safe for concurrent use.
+// A CodexSource has codex packages for hosts, as published, one folder each. codex looks
+// for its files relative to its own path, so a package is copied whole. A CodexSource is
+// safe for concurrent use.
 type CodexSource struct {
 	dirs []string
 
@@ -33,40 +29,39 @@ type CodexSource struct {
 	trees map[string]*CodexTree // by folder, read at first use
 }
 
-// NewCodexSource returns a source of the packages in dirs. It reads the folders only
-// when they are needed, because `make tools` may create them later.
+// NewCodexSource takes folders that may appear later, by `make tools`.
 func NewCodexSource(dirs ...string) *CodexSource {
 	return &CodexSource{dirs: dirs, trees: map[string]*CodexTree{}}
 }
 
-// A CodexTree is one package, ready to be sent.
+// A CodexTree is a package, ready to be sent.
 type CodexTree struct {
 	Dir     string
 	Version string
 	Target  string // as in x86_64-unknown-linux-musl
-	Digest  string // over the names, modes and contents of all files, hex
+	Digest  string // over names, modes and contents of all files, hex
 	Files   []CodexFile
 	Size    int64
 }
 
-// CodexFile is one file of a codex package.
+// CodexFile is a file of a package.
 type CodexFile struct {
-	Path   string // slashes
+	Path   string // with slashes
 	Mode   fs.FileMode
 	Size   int64
 	Digest string // SHA-256, hex
 }
 
-// Name is the folder of the tree on a host.
+// Name is the tree's folder on a host.
 func (t *CodexTree) Name() string { return t.Version + "-" + t.Digest[:12] }
 
-// notSent are parts of the package that app-server does not use.
+// notSent is not used by app-server.
 var notSent = []string{"codex-resources/voice"}
 
 var ErrNoSource = errors.New("this worker has no codex for it")
 
-// Tree returns the package for an operating system and a processor, as uname names them.
-// The error wraps ErrNoSource if there is none.
+// Tree returns the package for uname's words of an operating system and a processor.
+// Without one, the error wraps ErrNoSource.
 func (s *CodexSource) Tree(ctx context.Context, osName, arch string) (*CodexTree, error) {
 	want, err := TargetOf(osName, arch)
 	if err != nil {
@@ -98,7 +93,7 @@ func (s *CodexSource) Tree(ctx context.Context, osName, arch string) (*CodexTree
 	return nil, fmt.Errorf("%s %s: %w (%s)", osName, arch, ErrNoSource, strings.Join(have, "; "))
 }
 
-// TargetOf returns the beginning of the target's name in a package.
+// TargetOf returns how the target's name begins.
 func TargetOf(osName, arch string) (string, error) {
 	cpu, ok := map[string]string{"x86_64": "x86_64", "amd64": "x86_64", "aarch64": "aarch64", "arm64": "aarch64"}[arch]
 	system, ok2 := map[string]string{"Linux": "unknown-linux", "Darwin": "apple-darwin"}[osName]
@@ -108,8 +103,7 @@ func TargetOf(osName, arch string) (string, error) {
 	return cpu + "-" + system, nil
 }
 
-// realDir resolves symbolic links: `make tools` moves a link from one version's package to
-// the next.
+// realDir resolves links: `make tools` moves one to the next version.
 func realDir(name string) (string, error) {
 	dir, err := filepath.EvalSymlinks(name)
 	if err != nil {
@@ -138,8 +132,7 @@ func readPackage(dir string) (codexPackage, error) {
 	return p, nil
 }
 
-// read digests a package. The first time takes about a second; later calls for the same
-// package use the result.
+// read digests a package once (about a second).
 func (s *CodexSource) read(ctx context.Context, dir string, p codexPackage) (*CodexTree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +175,7 @@ func (s *CodexSource) read(ctx context.Context, dir string, p codexPackage) (*Co
 		return nil, fmt.Errorf("codex package in %s: %w", dir, err)
 	}
 	sum := sha256.New()
-	for _, f := range t.Files { // WalkDir goes in order
+	for _, f := range t.Files { // in WalkDir's order
 		fmt.Fprintf(sum, "%s %o %s\n", f.Path, f.Mode, f.Digest)
 	}
 	t.Digest = hex.EncodeToString(sum.Sum(nil))

@@ -1,4 +1,3 @@
-// Package folder knows a session's folder on a host: its layout, the mark that says for which
-// generation it was made, and the processes in it. It works through a hostexec.Host and
-// keeps nothing itself.
+// Package folder knows a session's folder on a host: its layout, its mark, and its
+// processes. It keeps no state.
 package folder

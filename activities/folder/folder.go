@@ -12,49 +12,42 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A FolderMark is the content of the file "generation" in a session's folder. It says
-// for which generation the folder was made, and in which state it was left. A session
-// works in a folder of another generation only if it was parked there. The reason is
-// that codex keeps an index beside its rollouts: with an older rollout under a newer
-// index, codex shows people texts that the model does not see.
+// A FolderMark says for which generation a session's folder was made, and how it was left.
+// A session uses another generation's folder only if it was parked: with an older rollout
+// under a newer index, codex shows people texts that the model does not see.
 type FolderMark struct {
 	Generation int64
-	// Dir is the person's own work folder; empty if the work folder is ours.
+	// Dir is the person's own work folder; empty if ours.
 	Dir string
-	// Seed is the seed that was planted here or, if Brokered, that a broker served. Its
-	// secrets are masked in everything that is kept of the folder. If codex rotated its
-	// login, the login must not be lost.
+	// Seed was planted here or, if Brokered, served by a broker. Its secrets are masked in
+	// all that is kept of the folder. A rotated login must not be lost.
 	Seed     *protocol.SeedRef
 	Brokered bool
-	// Restored says how PrepareSession restored the session: RestoredWarm,
-	// RestoredSnapshot, or "" for a new folder. A repeated PrepareSession returns it
-	// again.
+	// Restored is RestoredWarm, RestoredSnapshot, or "" for a new folder. A repeated
+	// PrepareSession returns Restored and Differs again.
 	Restored string
-	// Differs says how the restored work differs from the kept work. A repeated
-	// PrepareSession returns it again.
+	// Differs says how the restored work differs.
 	Differs string
-	// Left is the snapshot of the folder that lay here before; see
-	// PrepareSessionResult.
+	// Left is the snapshot of an earlier folder here: see PrepareSessionResult.
 	Left string
-	// From is the snapshot that was restored here.
+	// From is the restored snapshot.
 	From string
-	// Parked says that nothing has run here since Snapshot was taken. Snapshot holds
-	// all that was worth keeping. It is empty if nothing was worth keeping.
+	// Parked says that nothing ran here after Snapshot, which has all that was worth
+	// keeping; empty if nothing was.
 	Parked   bool
 	Snapshot string
 }
 
-// The values of PrepareSessionResult.Restored.
+// Values of PrepareSessionResult.Restored.
 const (
-	RestoredWarm     = "warm"     // the folder was as the session left it
-	RestoredSnapshot = "snapshot" // restored from a snapshot
+	RestoredWarm     = "warm"
+	RestoredSnapshot = "snapshot"
 )
 
-// MarkFile is the name of the file that says for which generation a session's folder was
-// made.
+// MarkFile is the name of the mark's file.
 const MarkFile = "generation"
 
-// Text returns the content of the mark file.
+// Text returns MarkFile's content.
 func (m FolderMark) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "generation %d\n", m.Generation)
@@ -76,7 +69,7 @@ func (m FolderMark) Text() string {
 	return b.String()
 }
 
-// ParseMark reads a mark. A text that is not ours has no generation.
+// ParseMark reads a mark. Any other text has no generation.
 func ParseMark(text string) (m FolderMark) {
 	for line := range strings.Lines(text) {
 		if !strings.HasSuffix(line, "\n") {
@@ -111,15 +104,15 @@ func ParseMark(text string) (m FolderMark) {
 	return m
 }
 
-// A Folder describes a session's folder as it was found on a host.
+// A Folder is a session's folder on a host.
 type Folder struct {
-	Exists   bool // it may have only the files of the lock
-	There    bool // it has more than the files of the lock
+	Exists   bool // perhaps with only the files of the lock
+	There    bool // with more than those
 	Prepared bool // a PrepareSession has completed
 	Mark     FolderMark
 }
 
-// Login returns the seed whose login may have been rotated here; nil if there is none.
+// Login returns the seed whose login may have rotated here, or nil.
 func (m FolderMark) Login() *protocol.SeedRef {
 	if m.Brokered || !LoginRotates(m.Seed) {
 		return nil
@@ -127,14 +120,13 @@ func (m FolderMark) Login() *protocol.SeedRef {
 	return m.Seed
 }
 
-// SameSecrets reports whether a session with that seed knows the secrets that may have
-// been printed here. Its next snapshot would not mask the secrets of another seed, and
-// every snapshot in the store must be masked.
+// SameSecrets reports whether a session with that seed knows the secrets here. Its next
+// snapshot would not mask another seed's.
 func (m FolderMark) SameSecrets(seed *protocol.SeedRef) bool {
 	return m.Seed == nil || seed != nil && seed.Name == m.Seed.Name
 }
 
-// ParkedBy reports whether the folder is as that generation of the session left it.
+// ParkedBy reports whether that generation left the folder.
 func (f Folder) ParkedBy(generation int64, snapshot string) bool {
 	return f.Prepared && f.Mark.Parked && generation > 0 && f.Mark.Generation == generation && f.Mark.Snapshot == snapshot
 }
@@ -149,11 +141,11 @@ for f in codex-home work proc generation; do
 done
 if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
 
-// LookFolder looks at a session's folder. It changes nothing and takes no lock.
+// LookFolder changes nothing and takes no lock.
 func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir}})
 	if err != nil {
-		return Folder{}, fmt.Errorf("look whose %s on %s is: %w", dir, h.Name(), err)
+		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
 	}
 	state, mark, _ := strings.Cut(string(res.Stdout), "\n")
 	switch state {
@@ -162,11 +154,11 @@ func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error
 	case "prepared", "begun":
 		return Folder{Exists: true, There: true, Prepared: state == "prepared", Mark: ParseMark(mark)}, nil
 	}
-	return Folder{}, fmt.Errorf("look whose %s on %s is: the host said %q", dir, h.Name(), state)
+	return Folder{}, fmt.Errorf("look at folder %s on %s: unexpected output %q", dir, h.Name(), state)
 }
 
-// FlushMark flushes a mark to the disk before it is renamed, so that the host has no
-// empty mark after a power failure.
+// FlushMark flushes a mark before it is renamed, so that a power failure leaves no empty
+// mark.
 const FlushMark = `{ dd if=/dev/null of="$1/generation.new" conv=notrunc,fsync 2>/dev/null || sync "$1/generation.new" 2>/dev/null || sync; }`
 
 // WriteMark writes a folder's mark. done says that PrepareSession has completed.
@@ -185,9 +177,8 @@ printf %s "$2" >"$1/generation.new" && ` + FlushMark + ` && mv -f -- "$1/generat
 	return nil
 }
 
-// ClaimBehind returns a claim for cleaning up after a generation. Its epoch is above every
-// epoch of that generation. It is below that of every later generation, so that it does not
-// fence off the session.
+// ClaimBehind returns a claim for cleaning up after a generation: above its epochs, but
+// below later ones, so as not to fence off the session.
 func ClaimBehind(c protocol.Claim, generation int64) protocol.Claim {
 	if generation > 0 {
 		c.Generation, c.Pump = generation, c.Pump+tidying
@@ -195,6 +186,5 @@ func ClaimBehind(c protocol.Claim, generation int64) protocol.Claim {
 	return c
 }
 
-// tidying is larger than the number of any pump. The numbers that hosts compare have 31
-// bits.
+// tidying is above every pump's number. Hosts compare numbers of 31 bits.
 const tidying = 1 << 30

@@ -17,7 +17,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// EndAll stops every incarnation and reaps what they left behind.
+// EndAll stops every incarnation and reaps what they left.
 func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
 	fence := FenceOf(c, l.Dir, attempt)
 	for i := incarnation; i >= 1; i-- {
@@ -26,7 +26,7 @@ func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.
 			return nil, fmt.Errorf("stop %s on %s: %w", ServerName(i), h.Name(), err)
 		}
 		if st.State != process.Absent {
-			break // each was started only after the one before it was gone
+			break // each began after the one before was gone
 		}
 	}
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
@@ -36,28 +36,26 @@ func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.
 	return found, nil
 }
 
-// EndUnrecorded ends the processes that a session left on a host where its folder and all
-// records in it are gone. It finds them by their mark.
+// EndUnrecorded ends, by their mark, processes whose folder and records are gone.
 func EndUnrecorded(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
 	fence := FenceOf(c, l.Dir, attempt)
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)
 	if err != nil {
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
-	// Reap took the lock, which made the folder anew.
+	// Reap's lock made the folder anew.
 	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
 		return found, fmt.Errorf("tidy up on %s: %w", h.Name(), err)
 	}
 	return found, nil
 }
 
-// MountPoints are folders that codex makes in the work folder while a command runs in
-// its sandbox, and may leave behind. Empty ones are left out of snapshots, because some
-// exist for a moment after a turn.
+// MountPoints are folders that codex makes in the work folder for a sandboxed command, and
+// may leave. Snapshots leave out empty ones: some exist for a moment after a turn.
 var MountPoints = []string{".git", ".codex", ".agents", ".aws"}
 
-// WorthKeeping reports whether there is anything but folders. Whatever find cannot read
-// counts. gone is a folder in must that does not exist; "" if all exist.
+// WorthKeeping reports whether there is anything but folders; what find cannot read counts.
+// gone is a missing folder of must, or "".
 func WorthKeeping(ctx context.Context, h hostexec.Host, codexHome, work string, must ...string) (any bool, gone string, err error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `home=$1 work=$2
@@ -80,7 +78,7 @@ echo n`, Args: append([]string{codexHome, work}, must...),
 	return string(res.Stdout) != "n\n", gone, nil
 }
 
-// IncarnationOf returns the incarnation whose process has that name.
+// IncarnationOf returns the incarnation of a process.
 func IncarnationOf(name string) (int, bool) {
 	n := 1
 	if rest, ok := strings.CutPrefix(name, ServerName(1)+"."); ok {
@@ -92,12 +90,10 @@ func IncarnationOf(name string) (int, bool) {
 	return n, name == ServerName(n)
 }
 
-// SessionRoom is the least free space, in bytes, for a session: for codex's own files
-// and its journal.
+// SessionRoom is the least free space for a session, in bytes.
 const SessionRoom = 64 << 20
 
-// FormerGone fails if the newest of the former incarnations that were started still
-// runs.
+// FormerGone fails if the newest former incarnation that was started still runs.
 func FormerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarnation int) error {
 	for i := incarnation - 1; i >= 1; i-- {
 		st, err := process.Inspect(ctx, h, ServerDir(l, i))
@@ -116,11 +112,10 @@ func FormerGone(ctx context.Context, h hostexec.Host, l protocol.Layout, incarna
 	return nil
 }
 
-// LoginRotates reports whether codex changes a seed's auth.json while it works.
+// LoginRotates reports whether codex changes the seed's auth.json.
 func LoginRotates(r *protocol.SeedRef) bool { return r != nil && r.Kind == string(seeds.KindChatGPT) }
 
-// ProcessesIn lists the names of the journaled processes that have a folder in a
-// session's folder.
+// ProcessesIn lists a session's journaled processes.
 func ProcessesIn(ctx context.Context, h hostexec.Host, l protocol.Layout) ([]string, error) {
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `[ -d "$1" ] || exit 0
@@ -133,7 +128,7 @@ cd "$1" && for d in app-server app-server.*; do if [ -d "$d" ]; then printf '%s\
 	return strings.Fields(string(res.Stdout)), nil
 }
 
-// EndEvery ends all processes of a session if the newest incarnation is not known.
+// EndEvery is EndAll for an unknown incarnation.
 func EndEvery(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (found []process.Survivor, err error) {
 	newest := 0
 	names, err := ProcessesIn(ctx, h, l)
@@ -148,14 +143,12 @@ func EndEvery(ctx context.Context, h hostexec.Host, l protocol.Layout, c protoco
 	return found, err
 }
 
-// Mark returns the value of FAIRLEAD_SESSION in the environment of a session's
-// processes, codex's own commands included. It also depends on the session's folder:
-// another stack may have a session of the same id on the same machine, and must not end
-// the processes of this session.
+// Mark returns FAIRLEAD_SESSION for all processes of a session. It depends on the folder:
+// another stack on the machine may have a session of the same id.
 func Mark(session string, l protocol.Layout) string {
 	sum := sha256.Sum256([]byte(l.Dir))
 	return session + "@" + hex.EncodeToString(sum[:4])
 }
 
-// stopGrace is how long codex may take to end by itself. It usually takes 0.1 s.
+// stopGrace is codex's time to end; 0.1 s is usual.
 const stopGrace = 5 * time.Second

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// LayoutOf returns the folders of a session below the host's root folder.
+// LayoutOf returns a session's folders below root.
 func LayoutOf(root, session string) protocol.Layout {
 	dir := path.Join(root, "sessions", session)
 	return protocol.Layout{
@@ -21,8 +21,8 @@ func LayoutOf(root, session string) protocol.Layout {
 	}
 }
 
-// ServerName is the name of the process of an incarnation. Each incarnation has a
-// folder of its own, so that journals are never mixed.
+// ServerName names an incarnation's process. Each has its own folder, so that journals do
+// not mix.
 func ServerName(incarnation int) string {
 	if incarnation <= 1 {
 		return "app-server"
@@ -30,23 +30,23 @@ func ServerName(incarnation int) string {
 	return fmt.Sprintf("app-server.%d", incarnation)
 }
 
-// ServerDir returns the folder of a session's codex process.
+// ServerDir returns an incarnation's folder.
 func ServerDir(l protocol.Layout, incarnation int) string {
 	return path.Join(l.Dir, "proc", ServerName(incarnation))
 }
 
-// EpochOf is the epoch that the host compares.
+// EpochOf returns the epoch for the host.
 func EpochOf(c protocol.Claim, attempt int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: c.Generation, Pump: c.Pump, Attempt: int64(attempt)}
 }
 
-// FenceOf returns the fence of an attempt of an activity at a session's folder.
+// FenceOf returns an attempt's fence.
 func FenceOf(c protocol.Claim, dir string, attempt int32) hostexec.Fence {
 	return hostexec.Fence{Dir: dir, Epoch: EpochOf(c, attempt)}
 }
 
-// CheckLayout refuses a layout that LayoutOf would not make. It is called before
-// anything at the layout's paths is removed or read.
+// CheckLayout refuses a layout that LayoutOf would not make. It must come before anything
+// is read or removed there.
 func CheckLayout(l protocol.Layout, session string) error {
 	if err := kit.CheckID("session", session); err != nil {
 		return err

@@ -19,15 +19,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Activities are the activities on hosts that belong to no session.
+// Activities are those on hosts that belong to no session.
 type Activities struct{ Site *site.Site }
 
 // New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
-// CheckHost finds out what a host can do by trying it, not from versions. It returns an
-// error only if the host cannot be reached; any other result is a Check. It removes
-// everything that it makes on the host.
+// CheckHost finds out by trial what a host can do. It fails only if the host cannot be
+// reached, and leaves nothing there.
 func (h *Activities) CheckHost(ctx context.Context, in CheckHostInput) (protocol.CheckHostResult, error) {
 	out, err := check(ctx, h.Site, in.Host)
 	return out, kit.Failing{}.Failure(ctx, "check "+in.Host.Name, err)
@@ -66,7 +65,6 @@ func check(ctx context.Context, s *site.Site, spec protocol.HostSpec) (protocol.
 	return c.Result, nil
 }
 
-// A checkup gathers checks and facts.
 type checkup struct{ Result protocol.CheckHostResult }
 
 func (c *checkup) add(name string, ok, required bool, detail, hint string) {
@@ -76,8 +74,7 @@ func (c *checkup) add(name string, ok, required bool, detail, hint string) {
 	c.Result.Checks = append(c.Result.Checks, protocol.Check{Name: name, OK: ok, Required: required, Detail: detail, Hint: hint})
 }
 
-// Programs that our scripts use. Without the needed programs nothing works. Without the
-// useful ones, some steps are slower or less reliable.
+// Without the useful programs some steps are slower or less reliable.
 var (
 	neededPrograms = []string{"cat", "chmod", "cp", "df", "find", "head", "kill", "ln", "ls", "mkdir", "mkfifo", "mv", "readlink", "rm", "rmdir", "sed", "sleep", "tail", "tar", "tr", "uname", "wc"}
 	usefulPrograms = []string{"awk", "base64", "fallocate", "flock", "grep", "ps", "sha256sum", "stat", "sync"}
@@ -125,10 +122,9 @@ if grep -q KillUserProcesses=yes /etc/systemd/logind.conf /etc/systemd/logind.co
 fi
 echo "date $(date +%s)"`
 
-// lookAround gathers facts in one round trip.
 func lookAround(ctx context.Context, s *site.Site, h hostexec.Host, root, dir string) (map[string]string, error) {
 	if _, err := h.Run(ctx, hostexec.Command{Script: ":"}); err != nil {
-		return nil, err // this connects, so that the measured time has no connecting in it
+		return nil, err // to connect before the time is measured
 	}
 	before := s.Now()
 	res, err := h.Run(ctx, hostexec.Command{
@@ -145,7 +141,7 @@ func lookAround(ctx context.Context, s *site.Site, h hostexec.Host, root, dir st
 		facts[k] = v
 	}
 	if sec, err := strconv.ParseInt(facts["date"], 10, 64); err == nil {
-		// The script reads the date last, in whole seconds.
+		// the script reads the date last, in whole seconds
 		host := time.Unix(sec, 0)
 		switch {
 		case host.After(after):
@@ -176,7 +172,7 @@ func (c *checkup) programs(f map[string]string) {
 	missing := strings.TrimSpace(f["missing"])
 	detail := "all there"
 	if lacking := strings.TrimSpace(f["lacking"]); lacking != "" {
-		detail = "all needed ones are there; not there: " + lacking
+		detail = "all required ones are there; optional ones that are missing: " + lacking
 	}
 	if missing != "" {
 		detail = "missing: " + missing
@@ -217,7 +213,6 @@ func (c *checkup) root(f map[string]string, root string) {
 		fmt.Sprintf("free some space below %s: a session needs %d MiB, codex 360 MiB once", root, folder.SessionRoom>>20))
 }
 
-// maxSkew is the largest difference of clocks that is not reported.
 const maxSkew = 30 * time.Second
 
 func (c *checkup) clock(f map[string]string) {
@@ -231,7 +226,6 @@ func (c *checkup) clock(f map[string]string) {
 	c.add("clock", skew.Abs() <= maxSkew, false, fmt.Sprintf("%v apart from the worker's", skew), "set up time synchronisation (NTP)")
 }
 
-// asCheck returns the text and the hint of a typed error; mine is false for any other.
 func asCheck(err error) (detail, hint string, mine bool) {
 	var typed *kit.TypedError
 	if errors.As(err, &typed) {

@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// checkCodex looks for codex and, if there is one, starts it in dir with a
-// made-up credential and has it run commands in its sandbox.
+// checkCodex looks for codex and has it run commands in its sandbox, with a made-up
+// credential in dir.
 func checkCodex(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, dir string, canWrite bool) error {
 	have, will, err := codexPresent(ctx, s, h, spec, root)
 	if detail, hint, mine := asCheck(err); mine {
@@ -41,8 +41,8 @@ func checkCodex(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, 
 	return checkServer(ctx, s, c, h, have.Path, dir)
 }
 
-// codexPresent looks for codex as CodexOn does, but copies nothing to the host. will is this
-// worker's codex for such a host; nil if the worker has none.
+// codexPresent looks for codex as CodexOn does, but copies nothing. will is this worker's
+// codex for such a host, or nil.
 func codexPresent(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root string) (have protocol.ProvisionCodexResult, will *codexpkg.CodexTree, err error) {
 	m, err := LookAtMachine(ctx, h, root)
 	if err != nil {
@@ -104,7 +104,6 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	return nil
 }
 
-// addCredential adds whether a session with a seed can run there, and with what protection.
 func addCredential(s *site.Site, c *checkup, p Protection) {
 	allowed := s.Unprotected == UnprotectedAllow
 	switch {
@@ -120,7 +119,6 @@ func addCredential(s *site.Site, c *checkup, p Protection) {
 	}
 }
 
-// networkCut lists the network interfaces that a command in the sandbox has.
 func (p *Probe) networkCut(ctx context.Context, sandbox, profile string) (bool, string) {
 	res, err := p.run(ctx, sandbox, profile, "/bin/sh", "-c", "cat /proc/net/dev")
 	if err != nil || res.ExitCode != 0 {

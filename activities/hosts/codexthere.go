@@ -12,9 +12,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// findScript looks for codex in the usual places and prints the version and the path of
-// each codex that runs. npm's codex is a node script. For it, the script prints the
-// program that the node script starts, so that sessions need no node in their PATH.
+// findScript prints the version and the path of each codex that runs from the usual places.
+// For npm's node script it prints the program that the script starts, so that sessions need
+// no node.
 const findScript = `try() {
 	[ -x "$1" ] || return 1
 	real=$(readlink -f -- "$1" 2>/dev/null) || real=$1
@@ -47,7 +47,6 @@ mark=fl$$
 done
 :`
 
-// A foundCodex is a codex that somebody installed on the host.
 type foundCodex struct {
 	Path, Version string
 	Siblings      bool // codex-code-mode-host lies beside it
@@ -68,20 +67,20 @@ func findCodex(ctx context.Context, h hostexec.Host) ([]foundCodex, error) {
 	return found, nil
 }
 
-// usable returns the reason why a codex that was found on the host cannot be used. The
-// tested version is known to need codex-code-mode-host beside it.
+// usable returns why a codex that was found cannot be used. The tested version needs
+// codex-code-mode-host beside it.
 func usable(s *site.Site, f foundCodex) error {
 	if err := inWindow(s, f.Version); err != nil {
 		return err
 	}
 	if f.Version == NewestCodex && !f.Siblings {
-		return fmt.Errorf("codex %s without codex-code-mode-host beside it is not whole", f.Version)
+		return fmt.Errorf("codex %s is incomplete: codex-code-mode-host is not beside it", f.Version)
 	}
 	return nil
 }
 
-// codexThere chooses a codex that the host already has, because this worker cannot copy
-// one there: a tree that was provisioned before, or a codex that somebody installed.
+// codexThere chooses a codex that the host has: a provisioned tree before one that somebody
+// installed.
 func codexThere(ctx context.Context, s *site.Site, h hostexec.Host, root string, m Machine, why error) (protocol.ProvisionCodexResult, error) {
 	var best protocol.ProvisionCodexResult
 	for name, st := range m.Stamps {
@@ -114,5 +113,5 @@ func codexThere(ctx context.Context, s *site.Site, h hostexec.Host, root string,
 			Err: fmt.Errorf("%w; what the host has cannot be used: %s", why, strings.Join(not, "; "))}
 	}
 	return protocol.ProvisionCodexResult{}, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: hintNoCodex,
-		Err: fmt.Errorf("%w; the host has none either", why)}
+		Err: fmt.Errorf("%w; the host has no codex either", why)}
 }

@@ -8,17 +8,15 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// The range of versions for a codex that is found on a host. It does not apply to a codex
-// that the worker copies there.
+// The versions of codex that are used if found on a host. A worker may copy others there.
 const (
 	oldestCodex = wire.OldestVersion
 	NewestCodex = wire.TestedVersion
 )
 
-// plainVersion is the version in s as it is written there, or empty.
 func plainVersion(s string) string { return strings.TrimSpace(kit.VersionRule.FindString(s)) }
 
-// inWindow returns the reason why a version cannot be used; nil if it can.
+// inWindow returns why a version cannot be used, or nil.
 func inWindow(s *site.Site, version string) error {
 	if _, ok := kit.ParseVersion(version); s.AnyVersion && ok {
 		return nil

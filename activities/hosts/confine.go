@@ -15,23 +15,20 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Confinement has the restrictions and permissions that a session asks for beyond its
-// sandbox mode.
+// Confinement is what a session asks for beyond its sandbox mode.
 type Confinement = seeds.Confinement
 
-// unconfined returns an error of type ErrTypeSandbox.
 func unconfined(hint, format string, args ...any) error {
 	return &kit.TypedError{Kind: protocol.ErrTypeSandbox, Hint: hint, Err: fmt.Errorf(format, args...)}
 }
 
 const (
-	hintConfineVersion = "provision the host with codex " + NewestCodex + ", or leave out what it cannot do"
+	hintConfineVersion = "provision the host with codex " + NewestCodex + ", or leave out the flags that the older version does not support"
 	hintConfinePath    = "--read and --write name paths on the host: make them there first, or leave them out"
 	hintConfineFailed  = "see `ctl host check`; a session that cannot be confined as asked does not begin: ask for less, or give it another host"
 )
 
-// confinable refuses a confinement that the codex on the host, or the seed, does not
-// support.
+// confinable refuses what the codex on the host, or the seed, does not support.
 func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 	if err := c.Check(sandbox); err != nil {
 		return &kit.TypedError{Kind: protocol.ErrTypeBadInput, Err: err}
@@ -40,28 +37,27 @@ func confinable(c Confinement, sandbox, version string, b *seeds.Bundle) error {
 		return nil
 	}
 	if !c.None() && !wire.Has(version, wire.NamedProfiles) {
-		return unconfined(hintConfineVersion, "codex %s knows no permission profiles by name, and so neither --profile nor --read, --write and --network", version)
+		return unconfined(hintConfineVersion, "codex %s does not support named permission profiles, which --profile, --read, --write and --network need", version)
 	}
 	if err := c.CheckSeed(b); err != nil {
 		return unconfined("name a profile of the seed's config.toml with --profile, or a --sandbox", "%w", err)
 	}
 	if c.NeedsProxy(b) && !wire.Has(version, wire.NetworkByHost) {
-		return unconfined(hintConfineVersion, "codex %s cannot let commands reach some hosts only: it keeps private addresses from its proxy, and holds each command up for two seconds", version)
+		return unconfined(hintConfineVersion, "codex %s cannot let commands reach only some network hosts: its proxy does not reach private addresses, and each command is delayed by two seconds", version)
 	}
 	return nil
 }
 
-// A Place is what the host reports of the paths that a session names.
+// A Place is the host's report of the paths that a session names.
 type Place struct {
 	Home string // of the login user
-	net  string // the name of the host's network
-	// confine is the session's confinement, with its paths resolved of symbolic links.
+	net  string // of the host's network
+	// confine has its paths resolved of symbolic links.
 	confine Confinement
 }
 
-// placeScript prints texts that end in NUL: the home folder, the network, the root
-// folder ($1) without links, and then two for each path: its fault (or nothing), and
-// the path without links.
+// placeScript prints texts that end in NUL: the home folder, the network, the root folder
+// ($1) without links, and then for each path its fault, if any, and the path without links.
 const placeScript = `LC_ALL=C; export LC_ALL
 printf '%s\0%s\0' "${HOME:-/}" "$(readlink /proc/self/ns/net 2>/dev/null)"
 root=$1 rest=
@@ -95,7 +91,7 @@ for p; do
 	printf '%s\0%s\0' "$why" "$to"
 done`
 
-// PlaceOf looks at the paths that a session names on its host, in one round trip.
+// PlaceOf looks at the paths that a session names, in one round trip.
 func PlaceOf(ctx context.Context, h hostexec.Host, root, sandbox string, l protocol.Layout, c Confinement) (Place, error) {
 	args := append(append(append([]string{root, "--read"}, c.Read...), "--write"), c.Write...)
 	res, err := h.Run(ctx, hostexec.Command{Script: placeScript, Args: args})
@@ -105,11 +101,11 @@ func PlaceOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	said := strings.Split(string(res.Stdout), "\x00")
 	named := len(c.Read) + len(c.Write)
 	if len(said) != 3+2*named+1 {
-		return Place{}, fmt.Errorf("look at the paths of --read and --write: the host gave %d answers in place of %d", len(said)-1, 3+2*named)
+		return Place{}, fmt.Errorf("look at the paths of --read and --write: the script printed %d answers, expected %d", len(said)-1, 3+2*named)
 	}
 	p := Place{Home: said[0], net: said[1], confine: c}
 	p.confine.Read, p.confine.Write = nil, nil
-	// ours and work are without links, as the paths are.
+	// without links, as the paths are
 	ours, work := root, l.WorkDir
 	if path.IsAbs(said[2]) {
 		ours = path.Clean(said[2])
@@ -143,32 +139,29 @@ func PlaceOf(ctx context.Context, h hostexec.Host, root, sandbox string, l proto
 	return p, nil
 }
 
-// misplaced returns the reason why commands may not have a path; "" if they may. Our
-// root folder holds the rules for commands and the credentials of other sessions.
+// misplaced returns why commands may not have a path, or "". Our root folder holds the
+// rules for commands and the credentials of other sessions.
 func misplaced(flag, p, root, work, sandbox string) string {
 	within := func(p, dir string) bool { return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/") }
 	switch {
 	case p == work && flag == "--read" && sandbox != "read-only":
-		return "is the work folder, in which nothing could be written then (use --sandbox read-only)"
+		return "is the work folder, and --read would make it read-only (use --sandbox read-only if that is meant)"
 	case within(p, root) && !within(p, work), flag == "--write" && within(root, p) && p != work:
-		return fmt.Sprintf("lies in Fairlead's own folder there, %s, or holds it", root)
+		return fmt.Sprintf("lies in Fairlead's own folder %s, or contains it", root)
 	}
 	return ""
 }
 
-// trial describes what a command of the session must and must not be able to do on this
-// host.
 func (p Place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
-	// Folders that the mode lets commands write besides the work folder are not
-	// outside.
+	// also writable in this mode
 	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
 	for _, dir := range []string{l.Dir, l.Root, p.Home, "/"} {
 		inside := false
 		for _, f := range free {
 			inside = inside || dir == f || strings.HasPrefix(dir, f+"/")
 		}
-		// A seed's own profile decides what may be written.
+		// a seed's own profile decides what may be written
 		if !inside && path.IsAbs(dir) && sandbox != protocol.ByProfile {
 			t.Outside = append(t.Outside, dir)
 		}
@@ -176,14 +169,13 @@ func (p Place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	return t
 }
 
-// Trials is how often a command is tried if its sandbox does not start. While a command
-// runs, codex puts folders of its own (.git, .codex, .agents) into each writable folder,
-// and fails if a command of another session removes them: two sessions may share a
-// folder by --write.
+// Trials is how often a command is tried if its sandbox does not start: codex makes folders
+// (.git, .codex, .agents) in each writable folder, and fails if a session that shares the
+// folder by --write removes them.
 const Trials = 4
 
-// Confined runs a command in the session's sandbox. The command tries everything that
-// it must and must not be able to do.
+// Confined tries, by a command in the session's sandbox, all that commands must and must
+// not be able to do.
 func (p *Probe) Confined(ctx context.Context, sandbox, profile string, l protocol.Layout, at Place, proxied bool) error {
 	t := at.trial(l, sandbox)
 	var c seeds.Confined
@@ -201,7 +193,7 @@ func (p *Probe) Confined(ctx context.Context, sandbox, profile string, l protoco
 		}
 		switch {
 		case res.ExitCode == TimedOut:
-			return fmt.Errorf("see what a command can do in the session's sandbox: no end after %v", probeCommand)
+			return fmt.Errorf("see what a command can do in the session's sandbox: it did not end within %v", probeCommand)
 		case try == Trials || res.Stdout != "":
 			return unconfined(hintConfineFailed, "no command starts in the sandbox that the session asks for (exit status %d: %s)",
 				res.ExitCode, kit.LastOf(strings.TrimSpace(res.Stderr), 512))

@@ -43,14 +43,13 @@ func execEpoch(n int32) hostexec.Epoch {
 	return hostexec.Epoch{Generation: 1, Attempt: int64(n)}
 }
 
-// An ExecAttempt is what one execution of RunExec gets from Temporal.
+// An ExecAttempt is one attempt of RunExec.
 type ExecAttempt struct {
 	N    int32
 	Stop <-chan struct{} // closed when this worker stops
 }
 
-// notBegun makes the error of an unreachable host final if no earlier attempt can have
-// started the command.
+// notBegun makes the error of an unreachable host final on the first attempt.
 func notBegun(a ExecAttempt, err error) error {
 	if a.N > 1 || !errors.Is(err, hostexec.ErrUnreachable) {
 		return err
@@ -85,7 +84,7 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 	}
 	e.fence = hostexec.Fence{Dir: e.dir, Epoch: execEpoch(a.N)}
 	if a.N > 1 {
-		// An earlier attempt may have stored the result and not yet removed the folder.
+		// an earlier attempt may have left the folder
 		if out, ended, err := records.ReadExecEnd(ctx, s.Store, in.ID); err != nil || ended {
 			if err == nil {
 				err = e.remove(ctx)
@@ -93,7 +92,7 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 			return out, err
 		}
 	}
-	// The folder of an earlier attempt may be on a disk that is not mounted.
+	// Its disk may not be mounted.
 	if err := Enter(ctx, s, host, e.at, root); err != nil {
 		return protocol.ExecResult{}, notBegun(a, err)
 	}
@@ -104,11 +103,10 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 	return out, err
 }
 
-// An execution is one command on its host.
 type execution struct {
 	site                  *site.Site
 	id, dir, within, mark string
-	at                    protocol.Claim // for the record of its root folder
+	at                    protocol.Claim
 	host                  hostexec.Host
 	fence                 hostexec.Fence
 }
@@ -140,7 +138,6 @@ func (e *execution) run(ctx context.Context, argv []string, a ExecAttempt) (prot
 	return out, e.remove(ctx)
 }
 
-// follow reads both streams to their ends.
 func (e *execution) follow(ctx context.Context, a ExecAttempt) (st process.Status, sizes [2]int64, err error) {
 	held := context.WithoutCancel(ctx)
 	fctx, cancel := context.WithCancelCause(ctx)
@@ -185,7 +182,7 @@ func (e *execution) follow(ctx context.Context, a ExecAttempt) (st process.Statu
 	return st, sizes, err
 }
 
-// followOne shows and stores one stream. It begins where the stored output ends.
+// followOne shows and stores one stream, from where the stored output ends.
 func (e *execution) followOne(ctx, held context.Context, stream string) (process.Status, int64, error) {
 	var st process.Status
 	log, err := records.OpenLog(ctx, e.site.Store, e.id, stream, e.site.Now)
@@ -246,8 +243,7 @@ func (e *execution) remove(ctx context.Context) error {
 	return nil
 }
 
-// abandon ends a cancelled command. The error says that the command was cancelled, or
-// that it may still run.
+// abandon ends a cancelled command. The error says that it was cancelled, or may still run.
 func (e *execution) abandon(ctx context.Context) error {
 	ctx, cancel := kit.Afterwards(ctx)
 	defer cancel()

@@ -14,31 +14,28 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Probe is a short-lived codex app-server on a host that runs commands in its sandbox.
-// It runs as codex runs in sessions, so that it shows what codex can do there.
+// A Probe is a short-lived codex app-server on a host that runs commands in its sandbox as
+// sessions do.
 type Probe struct {
 	stream  hostexec.Stream
 	Conn    *wire.Conn
 	server  wire.Server
-	took    time.Duration // time for the start and the handshake
+	took    time.Duration // start and handshake
 	workDir string
 	kill    context.CancelFunc
 }
 
-// probeTimeout is the time limit for a whole probe.
 const probeTimeout = 60 * time.Second
 
-// probeCommand is the time limit for a command of a probe. TimedOut is the exit status
-// of a command that reached it (measured with codex 0.169).
+// TimedOut is the exit status of a command that took longer than probeCommand (measured
+// with codex 0.169).
 const (
 	probeCommand = 40 * time.Second
 	TimedOut     = 124
 )
 
-// UnsetKeys are variables that must not reach codex or its commands. They could give
-// codex a credential or a server that is not the seed's, or send the seed's tokens to a
-// server that files of the host name. If the worker uses another issuer than codex's
-// own, its variables are set after these are unset.
+// UnsetKeys are variables that could give codex a credential or a server that is not the
+// seed's, or send the seed's tokens elsewhere.
 var UnsetKeys = []string{
 	"OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL", "OPENAI_ORGANIZATION", "OPENAI_PROJECT",
 	"OPENAI_ORG_ID", "CODEX_SANDBOX", "CODEX_SANDBOX_NETWORK_DISABLED", "CODEX_THREAD_ID", "CODEX_INTERNAL_ORIGINATOR_OVERRIDE",
@@ -47,8 +44,8 @@ var UnsetKeys = []string{
 	"CODEX_APP_SERVER_LOGIN_ISSUER", "CODEX_APP_SERVER_CHATGPT_BASE_URL",
 }
 
-// startProbe starts codex with an existing CODEX_HOME. For the CODEX_HOME of a session,
-// fence must be the session's. The caller must close the probe.
+// startProbe starts codex with an existing CODEX_HOME. If that is a session's, fence must
+// be the session's too. The caller must close the probe.
 func startProbe(ctx context.Context, s *site.Site, h hostexec.Host, codex, codexHome, tmp, workDir string, fence *hostexec.Fence) (*Probe, error) {
 	begin := time.Now()
 	ctx, kill := context.WithCancel(ctx)
@@ -85,14 +82,12 @@ cd "$4" && exec "$1" app-server`,
 	return p, nil
 }
 
-// Close ends codex by closing its input. It waits for the end, because the CODEX_HOME is
-// about to be used or removed.
+// Close waits until codex has ended: its CODEX_HOME is about to be used or removed.
 func (p *Probe) Close() {
 	late := time.AfterFunc(5*time.Second, p.kill)
 	defer late.Stop()
 	defer p.kill()
-	// These errors do not matter: they come from a stream that is dead already, or from
-	// codex, whose results are known.
+	// the results are known, or the stream is dead already
 	_ = p.stream.CloseWrite()
 	<-p.Conn.Done()
 	_ = p.stream.Wait()
@@ -114,8 +109,7 @@ type ProbeResult struct {
 	Stderr   string `json:"stderr"`
 }
 
-// run runs a command in the sandbox of a session: under the permission profile if there is
-// one, otherwise under the plain sandbox.
+// run runs a command under the permission profile or, without one, in the plain sandbox.
 func (p *Probe) run(ctx context.Context, sandbox, profile string, argv ...string) (ProbeResult, error) {
 	in := probeExec{Command: argv, CWD: p.workDir, TimeoutMS: int(probeCommand.Milliseconds()), Profile: profile}
 	if profile == "" {
@@ -133,7 +127,7 @@ func (p *Probe) run(ctx context.Context, sandbox, profile string, argv ...string
 const hintSandbox = "commands cannot be confined on this host (user namespaces are switched off, as in many containers): allow them there, " +
 	"or run sessions with --sandbox danger-full-access and --approval-policy untrusted"
 
-// confines proves that codex on a host can run a command in its plain sandbox.
+// confines proves that codex can run a command in its plain sandbox.
 func (p *Probe) confines(ctx context.Context, sandbox string) error {
 	res, err := p.run(ctx, sandbox, "", "/bin/sh", "-c", "echo fl-confined")
 	if err != nil {

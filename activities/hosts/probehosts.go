@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// HostFault reports whether a failure of that kind is due to the host and not to the
-// work, so that another host may well succeed.
+// HostFault reports whether a failure of that kind is the host's, so that another host may
+// succeed.
 func HostFault(kind string) bool {
 	switch kind {
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeUnfit, protocol.ErrTypeRootMissing:
@@ -37,21 +37,19 @@ type ProbeHostsResult struct {
 	Hosts []HostProbed `json:"hosts"`
 }
 
-// HostProbed is the result for one host. Facts are as in CheckHostResult, but without
-// the facts of codex and its sandbox, because ProbeHosts does not start codex.
+// HostProbed is the result for one host. Facts are as in CheckHostResult, without those of
+// codex, which is not started.
 type HostProbed struct {
 	Name  string            `json:"name"`
 	At    time.Time         `json:"at"`
 	Facts map[string]string `json:"facts,omitempty"`
-	// Problem says why no session can run there; nil if a session can.
+	// Problem says why no session can run there, or is nil.
 	Problem *protocol.Problem `json:"problem,omitempty"`
 }
 
 const (
-	// probesAtOnce is how many hosts are probed concurrently.
 	probesAtOnce = 16
-	// HostProbeTimeout is how long one host may take. A host that hangs delays the
-	// others of the same call by at most this time.
+	// HostProbeTimeout is how long one host may take.
 	HostProbeTimeout = 20 * time.Second
 )
 
@@ -69,11 +67,10 @@ func (h *Activities) ProbeHosts(ctx context.Context, in ProbeHostsInput) (ProbeH
 		})
 	}
 	all.Wait()
-	// If the activity was cancelled, the results say nothing about the hosts.
+	// if cancelled, the results say nothing about the hosts
 	return out, kit.Failing{}.Failure(ctx, "probe hosts", ctx.Err())
 }
 
-// probeHost checks a host without codex.
 func probeHost(ctx context.Context, s *site.Site, spec protocol.HostSpec) HostProbed {
 	ctx, cancel := context.WithTimeoutCause(ctx, HostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, HostProbeTimeout))
@@ -106,7 +103,6 @@ func probeHost(ctx context.Context, s *site.Site, spec protocol.HostSpec) HostPr
 	return out
 }
 
-// lookAt gathers facts in one or two round trips. It leaves nothing on the host.
 func lookAt(ctx context.Context, s *site.Site, c *checkup, spec protocol.HostSpec) error {
 	h, err := s.Host(spec)
 	if err != nil {

@@ -15,24 +15,22 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// UnprotectedAllow is a value of Deps.Unprotected. With it, a session goes on if codex
-// cannot keep its commands from the credential, and reports this.
+// UnprotectedAllow, as Deps.Unprotected, lets a session go on, and report it, if codex
+// cannot keep its commands from the credential.
 const UnprotectedAllow = "allow"
 
-// A Protection says how codex on a host can keep its commands from the credential in
-// one sandbox.
+// A Protection says how codex keeps its commands from the credential in one sandbox.
 type Protection struct {
-	// Profile is the permission profile to run under; empty if codex has none, or the
-	// sandbox is danger-full-access.
+	// Profile is the permission profile to run under; empty if none, or for
+	// danger-full-access.
 	Profile string
-	// Why says in a sentence what is missing; empty means that the protection holds.
+	// Why says what is missing; empty if nothing is.
 	Why string
-	// Confine is the further confinement that the session asks for, with its paths as
-	// the host resolves them.
+	// Confine has the session's confinement with paths resolved.
 	Confine Confinement
 }
 
-// Err returns Why as an error with which the session does not go on.
+// Err returns Why as an error.
 func (p Protection) Err() error {
 	return &kit.TypedError{Kind: protocol.ErrTypeUnprotected, Hint: hintUnprotected, Err: errors.New(p.Why)}
 }
@@ -40,11 +38,10 @@ func (p Protection) Err() error {
 const hintUnprotected = "provision the host with codex " + NewestCodex + ", or use a login user other than root there; " +
 	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
 
-// Protects finds out whether codex on a host keeps its commands from a credential and
-// confines them as asked. It tries this with a made-up credential in the session's
-// folder before a real one is there. The worker remembers success for as long as it
-// runs, except for a session that asks for more than a mode. It does not remember a
-// failure.
+// Protects finds out, by a trial with a made-up credential in the session's folder, whether
+// codex keeps its commands from a credential and confines them as asked. The worker
+// remembers success, except for a session that asks for more than a mode; it does not
+// remember a failure.
 func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version, sandbox string, confine Confinement, b *seeds.Bundle, fence hostexec.Fence) (p Protection, err error) {
 	if err := confinable(confine, sandbox, version, b); err != nil {
 		return Protection{}, err
@@ -54,7 +51,7 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	}
 	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
 	if !l.OwnWork {
-		key += "\x00" + l.WorkDir // a CODEX_HOME that lies in the work folder needs more protection
+		key += "\x00" + l.WorkDir // a CODEX_HOME in the work folder needs more protection
 	}
 	s.Mu.Lock()
 	known := s.Confined[key] && confine.None()
@@ -97,8 +94,6 @@ func HoldsSecrets(b *seeds.Bundle) bool {
 	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
 }
 
-// A trialIn says where a made-up credential is planted, and under which rules commands
-// try to get at it.
 type trialIn struct {
 	layout        protocol.Layout
 	home, sandbox string
@@ -131,8 +126,8 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 	return found, p.Confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
-// protects runs a command that tries to get at the made-up credential in a CODEX_HOME. An
-// error says that commands cannot be confined at all, or that the outcome is not known.
+// protects runs a command that tries to get at the made-up credential. An error says that
+// commands cannot be confined at all, or that the outcome is not known.
 func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string) (Protection, error) {
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *wire.RPCError
@@ -147,8 +142,8 @@ func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	}
 	proof, err := seeds.ReadProof(res.Stdout)
 	if err != nil && res.ExitCode == TimedOut {
-		// On a busy machine, a timeout does not show that codex fails.
-		return Protection{}, fmt.Errorf("see whether a command can get at a made-up credential: no end after %v", probeCommand)
+		// a busy machine may be the reason
+		return Protection{}, fmt.Errorf("see whether a command can read a made-up credential: it did not end within %v", probeCommand)
 	}
 	if err != nil {
 		said := kit.LastOf(strings.TrimSpace(res.Stderr), 512)
@@ -168,7 +163,6 @@ func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	return Protection{Profile: profile}, nil
 }
 
-// someOf lists the first n texts, and says how many more there are.
 func someOf(all []string, n int) string {
 	if len(all) <= n {
 		return strings.Join(all, ", ")

@@ -19,14 +19,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// On a host, codex is in <root>/codex/<version>-<digest>/. The folder is made under
-// another name and renamed when it is complete. Its stamp is written last. Trees of
-// other versions stay, because sessions may run from them.
+// On a host, codex is in <root>/codex/<version>-<digest>/. A complete folder is renamed to
+// that. Trees of other versions stay: sessions may run from them.
 
 const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.source); or install codex " +
 	oldestCodex + " to " + NewestCodex + " on the host"
 
-// A stamp says that a tree is complete.
 type stamp struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
@@ -34,14 +32,14 @@ type stamp struct {
 	Bytes   int64  `json:"bytes"`
 }
 
-// ProvisionCodex makes sure that the host has a codex that sessions can use. Concurrent
+// ProvisionCodex brings the host a codex that sessions can use, if need be. Concurrent
 // calls are safe.
 func (h *Activities) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
 	out, err := Provision(ctx, h.Site, in.Host)
 	return out, kit.Failing{}.Failure(ctx, "provision "+in.Host.Name, err)
 }
 
-// Provision makes sure that the pinned codex is on a host, and returns where it is.
+// Provision does the work of ProvisionCodex.
 func Provision(ctx context.Context, s *site.Site, spec protocol.HostSpec) (protocol.ProvisionCodexResult, error) {
 	h, err := s.Host(spec)
 	if err != nil {
@@ -58,7 +56,7 @@ func Provision(ctx context.Context, s *site.Site, spec protocol.HostSpec) (proto
 	return CodexOn(ctx, s, h, spec, root, m)
 }
 
-// CodexOn finds codex on a host, or copies it there. m is what LookAtMachine returned.
+// CodexOn finds codex on a host, or copies it there. m comes from LookAtMachine.
 func CodexOn(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root string, m Machine) (protocol.ProvisionCodexResult, error) {
 	tree, err := s.Codex.Tree(ctx, m.OS, m.Arch)
 	if errors.Is(err, codexpkg.ErrNoSource) {
@@ -95,11 +93,11 @@ func CodexOn(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 	return out, nil
 }
 
-// A Machine has the facts about a host that CodexOn needs.
+// A Machine has what CodexOn needs to know of a host.
 type Machine struct {
 	OS, Arch string
-	FreeKB   int64            // free space where root is or will be
-	Stamps   map[string]stamp // complete trees, by the name of their folder
+	FreeKB   int64            // where root is or will be; -1 if not known
+	Stamps   map[string]stamp // by folder name
 }
 
 const machineScript = `umask 077
@@ -115,7 +113,7 @@ for s in "$1"/codex/*/stamp; do
 done
 :`
 
-// LookAtMachine reads the kind of a machine and its free space.
+// LookAtMachine looks at a host in one round trip.
 func LookAtMachine(ctx context.Context, h hostexec.Host, root string) (Machine, error) {
 	m := Machine{Stamps: map[string]stamp{}}
 	res, err := h.Run(ctx, hostexec.Command{Script: machineScript, Args: []string{root}})
@@ -131,7 +129,7 @@ func LookAtMachine(ctx context.Context, h hostexec.Host, root string) (Machine, 
 			m.Arch = value
 		case "free":
 			if m.FreeKB, err = strconv.ParseInt(value, 10, 64); err != nil {
-				m.FreeKB = -1 // the output of df is not understood
+				m.FreeKB = -1
 			}
 		case "stamp":
 			name, text, _ := strings.Cut(value, " ")
@@ -142,15 +140,13 @@ func LookAtMachine(ctx context.Context, h hostexec.Host, root string) (Machine, 
 		}
 	}
 	if m.OS == "" || m.Arch == "" {
-		return m, fmt.Errorf("look at the host: uname says nothing")
+		return m, fmt.Errorf("look at the host: uname printed nothing")
 	}
 	return m, nil
 }
 
 func (m Machine) whole(t *codexpkg.CodexTree) bool { return m.Stamps[t.Name()].Digest == t.Digest }
 
-// room returns an error if the free space is not enough. It is called before anything
-// is written.
 func (m Machine) room(bytes int64, what string) error {
 	need := bytes>>10 + 64<<10
 	if m.FreeKB >= 0 && m.FreeKB < need {
@@ -159,7 +155,7 @@ func (m Machine) room(bytes int64, what string) error {
 	return nil
 }
 
-// useInPlace uses the worker's own package if the host is the worker's own machine.
+// useInPlace uses the worker's own package on the worker's own machine.
 func useInPlace(ctx context.Context, h hostexec.Host, t *codexpkg.CodexTree) (protocol.ProvisionCodexResult, error) {
 	bin := path.Join(t.Dir, "bin", "codex")
 	v, err := versionAt(ctx, h, bin)
@@ -175,8 +171,8 @@ func useInPlace(ctx context.Context, h hostexec.Host, t *codexpkg.CodexTree) (pr
 
 // Upload copies a tree to the host. An incomplete tree never has its final name, and is
 // removed after a failure. If the disk has room for the tree twice, the tree is sent in
-// parts, which are first stored in a folder of their own. If the connection is lost or
-// the time runs out, the parts that arrived stay, and the next call goes on from there.
+// parts that are stored first. If the connection is lost or the time runs out, these stay,
+// and the next call goes on from there.
 func Upload(ctx context.Context, h hostexec.Host, root string, t *codexpkg.CodexTree, m Machine) error {
 	if err := m.room(t.Size, "codex"); err != nil {
 		return err
@@ -194,7 +190,7 @@ func Upload(ctx context.Context, h hostexec.Host, root string, t *codexpkg.Codex
 	if err != nil {
 		undo, cancel := kit.Afterwards(ctx)
 		defer cancel()
-		// Another call may have completed first and have removed the parts.
+		// Another call may have completed and removed the parts.
 		now, lookErr := LookAtMachine(undo, h, root)
 		done := lookErr == nil && now.whole(t)
 		var exit *hostexec.ExitError
@@ -214,8 +210,7 @@ func Upload(ctx context.Context, h hostexec.Host, root string, t *codexpkg.Codex
 	return nil
 }
 
-// send unpacks a tree to temp. If parts is not empty, it sends the tree in parts
-// through that folder.
+// send unpacks a tree to temp, through the folder parts unless that is empty.
 func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexpkg.CodexTree) error {
 	if parts != "" {
 		return tree.PutInParts(ctx, h, temp, parts, t.Tar)
@@ -237,9 +232,8 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexpkg.
 }
 
 // settleScript verifies a tree, stamps it and renames it. If another call has completed
-// first, mv puts the tree inside the other call's tree, and the script removes it there.
-// The script removes folders of dead calls that are older than any call can be. Nothing
-// runs from them, because they were not verified or are incomplete.
+// first, mv puts the tree inside that call's tree, where the script removes it. Folders
+// older than any call can be are removed; nothing runs from them.
 const settleScript = `temp=$1 final=$2 version=$3 stamp=$4 parts=$5
 if command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }

@@ -19,32 +19,19 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// If a session's folder is missing on its host, the folder may have been removed, or
-// the disk that holds the root folder may not be mounted. To tell these apart,
-// PrepareSession puts a file with an id, the mark, into the root folder. The store
-// records in which root folder a session was prepared (see rootedKey). The record is
-// there before anything of the session is on the host, and stays until all of it is
-// saved or removed.
-//
-// The store has no such record for a session that an earlier version prepared. For
-// such a session the root folder counts as present if it has a mark, codex or a
-// session in it.
-
-// rootMarkFile is the name of the mark in the root folder.
 const rootMarkFile = "root-id"
 
 var rootIDRule = regexp.MustCompile(`^[a-z0-9]{1,40}$`)
 
-// A rooted records in which root folder of a host a session was prepared, or a
-// person's command was started.
+// A rooted records in which root folder of a host a session was prepared, or a person's
+// command was started; see doc.go.
 type rooted struct {
-	Root       string `json:"root"` // id of the root folder
+	Root       string `json:"root"`
 	Generation int64  `json:"generation"`
 }
 
 func rootedKey(session, host string) string { return "rooted/" + session + "/" + host }
 
-// readRooted returns the record of a claim's session and host; nil if there is none.
 func readRooted(ctx context.Context, s *site.Site, c protocol.Claim) (*rooted, error) {
 	data, err := s.Store.Get(ctx, rootedKey(c.Session, c.Host.Name))
 	if errors.Is(err, store.ErrNotFound) {
@@ -55,28 +42,26 @@ func readRooted(ctx context.Context, s *site.Site, c protocol.Claim) (*rooted, e
 		err = json.Unmarshal(data, &r)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read in which root folder of %s %s was begun: %w", c.Host.Name, c.Session, err)
+		return nil, fmt.Errorf("read in which root folder of host %s the work of %s began: %w", c.Host.Name, c.Session, err)
 	}
 	return &r, nil
 }
 
-// ForgetRooted deletes the record of a claim's session and host, unless it is of a
-// generation above upTo. Callers have saved or removed everything of the generations up
-// to upTo before. It logs an error and does not return it.
+// ForgetRooted deletes the record of a claim's session and host, unless its generation is
+// above upTo. Everything up to upTo must be saved or removed. An error is only logged.
 func ForgetRooted(ctx context.Context, s *site.Site, c protocol.Claim, upTo int64) {
 	r, err := readRooted(ctx, s, c)
 	if err == nil && r != nil && r.Generation <= upTo {
 		err = s.Store.Delete(ctx, rootedKey(c.Session, c.Host.Name))
 	}
 	if err != nil {
-		s.Logger.Warn("in which root folder a session was prepared stays on record", "session", c.Session, "host", c.Host.Name, "err", err)
+		s.Logger.Warn("the record of a session's root folder is not deleted", "session", c.Session, "host", c.Host.Name, "err", err)
 	}
 }
 
-// Enter makes sure that a session may be prepared below root, and records root as the
-// session's root folder. If the session was prepared on the host before, root must be
-// the root folder of that time; otherwise enter fails with ErrTypeRootMissing. If it
-// was not prepared there before, enter makes a missing root folder.
+// Enter records root as the root folder of a session to be prepared there, and makes it if
+// need be. If the session was prepared on the host in another root folder, Enter fails with
+// ErrTypeRootMissing.
 func Enter(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Claim, root string) error {
 	was, err := readRooted(ctx, s, c)
 	if err != nil {
@@ -99,15 +84,14 @@ func Enter(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Claim,
 		err = s.Store.Put(ctx, rootedKey(c.Session, c.Host.Name), data)
 	}
 	if err != nil {
-		return fmt.Errorf("put on record in which root folder of %s %s begins: %w", c.Host.Name, c.Session, err)
+		return fmt.Errorf("record in which root folder of host %s the work of %s begins: %w", c.Host.Name, c.Session, err)
 	}
 	return nil
 }
 
-// enterRootScript prints the id of the root folder $1. If there is none and $2 is
-// empty, it makes the folder and gives it the id $3. The mark is made with a hard
-// link, so that only one of several concurrent scripts succeeds; on a file system
-// without hard links it is renamed.
+// enterRootScript prints the id of the root folder $1. If there is none and $2 is empty, it
+// makes the folder and gives it the id $3. By a hard link, only one of several concurrent
+// scripts succeeds; a file system without hard links gets a rename.
 const enterRootScript = `mark=$1/` + rootMarkFile + ` new=$1/.` + rootMarkFile + `-$3
 if [ ! -s "$mark" ] && [ -z "$2" ]; then
 	umask 077
@@ -118,8 +102,8 @@ if [ ! -s "$mark" ] && [ -z "$2" ]; then
 fi
 [ ! -s "$mark" ] || head -n 1 "$mark"`
 
-// EnterRoot returns the id of a root folder. If want is not empty and is not that
-// id, it fails with ErrTypeRootMissing; if want is empty, it makes a missing mark.
+// EnterRoot returns the id of a root folder. If want is not empty and differs, it fails
+// with ErrTypeRootMissing. If want is empty, it makes a missing id.
 func EnterRoot(ctx context.Context, h hostexec.Host, root, want string) (string, error) {
 	made := strings.ToLower(rand.Text())
 	res, err := h.Run(ctx, hostexec.Command{Script: enterRootScript, Args: []string{root, want, made}})
@@ -136,29 +120,28 @@ func EnterRoot(ctx context.Context, h hostexec.Host, root, want string) (string,
 	return id, nil
 }
 
-// rootMissing returns an error of type ErrTypeRootMissing. found is the id of
-// another root folder in that place; empty if there is none.
+// rootMissing returns an ErrTypeRootMissing error. found is the id of another root folder
+// in that place, or empty.
 func rootMissing(h hostexec.Host, root, found string) error {
 	what := "is not there"
 	if found != "" {
-		what = "is not the one that it was"
+		what = "is another folder than before"
 	}
 	return &kit.TypedError{Kind: protocol.ErrTypeRootMissing, Retry: true,
-		Hint: "mount the disk that holds it, and what waits goes on; `--discard` gives up a session whose root folder is gone for good",
+		Hint: "mount the disk that holds it, and the waiting sessions go on; `--discard` gives up a session whose root folder is gone for good",
 		Err:  fmt.Errorf("the root %s on %s %s: is its disk mounted?", root, h.Name(), what)}
 }
 
-// lookRootScript prints the id of the root folder $1. If that has no id but contains
-// something that an earlier version put there, the script prints " ours".
+// lookRootScript prints the id of the root folder $1, or " ours" if it has only things of
+// an earlier version.
 const lookRootScript = `if [ -s "$1/` + rootMarkFile + `" ]; then head -n 1 "$1/` + rootMarkFile + `"; exit; fi
 for d in "$1"/codex/* "$1"/sessions/*/codex-home "$1"/sessions/*/work "$1"/sessions/*/proc "$1"/sessions/*/generation "$1"/sessions/.gone-*; do
 	if [ -e "$d" ]; then echo " ours"; exit; fi
 done`
 
-// checkRoot fails with ErrTypeRootMissing unless the root folder in which a session
-// was prepared is certainly there. If it fails, the absence of the session's folder
-// proves nothing. prepared says that the session was prepared on the host even if
-// that is not on record.
+// checkRoot fails with ErrTypeRootMissing unless the root folder in which a session was
+// prepared is certainly there. prepared says that the session was prepared on the host even
+// if that is not on record.
 func checkRoot(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Claim, root string, prepared bool) error {
 	was, err := readRooted(ctx, s, c)
 	if err != nil {
@@ -179,8 +162,7 @@ func checkRoot(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Cl
 	return rootMissing(h, root, strings.TrimSpace(found))
 }
 
-// LookSession looks at a session's folder like LookFolder. If there is none, it
-// fails unless the root folder is certainly there. prepared is as for checkRoot.
+// LookSession looks at a session's folder. If there is none, it fails as checkRoot does.
 func LookSession(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Claim, l protocol.Layout, prepared bool) (folder.Folder, error) {
 	f, err := folder.LookFolder(ctx, h, l.Dir)
 	if err != nil || f.There {
@@ -189,8 +171,8 @@ func LookSession(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.
 	return f, checkRoot(ctx, s, h, c, l.Root, prepared)
 }
 
-// GiveUpRoot ends the processes that a session left on a host whose root folder is
-// missing, and removes what the session's commands made in its place.
+// GiveUpRoot ends the processes that a session left on a host whose root folder is missing,
+// and removes what the session's commands made in its place.
 func GiveUpRoot(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) ([]process.Survivor, error) {
 	found, err := folder.EndUnrecorded(ctx, h, l, c, attempt)
 	if err != nil {

@@ -9,11 +9,10 @@ import (
 	"fairlead.dev/fairlead/hostexec"
 )
 
-// zoneWait is how long a host may take to report its time zone.
 const zoneWait = 10 * time.Second
 
-// ZoneOf returns a function that asks a host for its time zone; the function returns nil if
-// the host does not report it.
+// ZoneOf returns a function that asks a host for its time zone, and returns nil if that is
+// not known.
 func ZoneOf(ctx context.Context, h hostexec.Host, log *slog.Logger) func() *time.Location {
 	return func() *time.Location {
 		ctx, cancel := context.WithTimeout(ctx, zoneWait)

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// HostsOf returns a pool's hosts; none if there is no pool.
+// HostsOf returns a pool's hosts; none without a pool.
 func HostsOf(ctx context.Context, c client.Client, pool string) (hosts []HostNow, err error) {
 	v, err := c.QueryWorkflow(ctx, pool, "", "hosts")
 	var gone *serviceerror.NotFound
@@ -24,7 +24,7 @@ func HostsOf(ctx context.Context, c client.Client, pool string) (hosts []HostNow
 	return hosts, v.Get(&hosts)
 }
 
-// A HostNow is the part of a pool's view of a host that maintenance reads.
+// A HostNow is maintenance's view of a host.
 type HostNow struct {
 	Name      string             `json:"name"`
 	CheckedAt time.Time          `json:"checked_at"`
@@ -32,13 +32,13 @@ type HostNow struct {
 	Health    *struct {
 		State string `json:"state"`
 	} `json:"health"`
-	// Folders tells of the newest look at the sessions' folders there.
+	// Folders is the newest look at the sessions' folders.
 	Folders *struct {
 		At time.Time `json:"at"`
 	} `json:"folders"`
 }
 
-// LookedAt returns when the sessions' folders on the host were looked at, or zero.
+// LookedAt returns when Folders were looked at, or zero.
 func (h HostNow) LookedAt() time.Time {
 	if h.Folders == nil {
 		return time.Time{}

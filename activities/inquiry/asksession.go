@@ -14,16 +14,15 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// AskSession asks a session for its SessionNow. An error means that the answer cannot
-// be known now.
+// AskSession asks a session. An error means that the answer is not known now.
 func AskSession(ctx context.Context, c client.Client, session string) (now SessionNow, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("ask session %s what it goes on from: %w", session, err)
+			err = fmt.Errorf("ask session %s which snapshot it continues from: %w", session, err)
 		}
 	}()
 	if c == nil {
-		return now, errors.New("this worker has no way to its workflow")
+		return now, errors.New("this worker has no connection to Temporal")
 	}
 	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
@@ -56,24 +55,22 @@ func AskSession(ctx context.Context, c client.Client, session string) (now Sessi
 	return now, err
 }
 
-// SessionNow is what a session tells those who drop snapshots.
+// SessionNow is a session's answer before snapshots are dropped.
 type SessionNow struct {
-	Runs     bool   // its workflow runs
-	Run      string // its first run, which distinguishes it from other sessions of that name
-	Snapshot string // the snapshot that it goes on from; empty if it has none of its own
+	Runs     bool
+	Run      string // its first run, which tells sessions of one name apart
+	Snapshot string // its own, from which it goes on; or empty
 }
 
-// AskTimeout is how long a session may take to answer: its workers may be away.
+// AskTimeout is generous: workers may be away.
 const AskTimeout = 15 * time.Second
 
-// StillHolds reports whether the holder of a pin still goes on from that snapshot. An
-// unknown holder counts as going on from it. So does a holder that may be of another
-// run than the present one, because not every server reports which run was a workflow's
-// first.
+// StillHolds reports whether a pin's holder goes on from that snapshot. Unknown holders
+// count, and those of an unknown run, because not every server reports first runs.
 func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionNow, error), p snapshots.Pin) (bool, error) {
 	session, run := pinnedBy(p)
 	if session == "" {
-		return true, nil // there is nobody to ask
+		return true, nil // nobody to ask
 	}
 	now, err := ask(ctx, session)
 	if err != nil {
@@ -82,7 +79,7 @@ func StillHolds(ctx context.Context, ask func(context.Context, string) (SessionN
 	return now.Runs && now.Snapshot == "" && (now.Run == run || now.Run == "" || run == ""), nil
 }
 
-// PinnedBy returns the session that holds a pin.
+// PinnedBy returns a pin's session.
 func PinnedBy(p snapshots.Pin) string {
 	session, _ := pinnedBy(p)
 	return session

@@ -15,31 +15,31 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A FolderOwner says who owns a session's folder on a host, as far as Temporal knows.
+// A FolderOwner says whose a session's folder is.
 type FolderOwner string
 
 const (
-	OwnerRuns  FolderOwner = "runs"  // its session runs, and cleans up by itself
-	OwnerEnded FolderOwner = "ended" // it belongs to a session of ours that has ended
+	OwnerRuns  FolderOwner = "runs"  // the session cleans up by itself
+	OwnerEnded FolderOwner = "ended" // of a session of ours that ended
 
-	// The folders of all others are not known to be ours.
+	// Not known to be ours:
 
 	OwnerNobody   FolderOwner = "no session of that name is known"
 	OwnerAnother  FolderOwner = "the session of that name was another one"
 	OwnerUnmarked FolderOwner = "the folder does not say whose it is"
 )
 
-// Known says that the folder is, or was, of a session of this namespace.
+// Known says that the folder is of this namespace.
 func (o FolderOwner) Known() bool { return o == OwnerRuns || o == OwnerEnded }
 
-// generationSlack is how many seconds a generation's number may be above the Unix time
-// of its start. The number may be higher, because each one is above the last.
+// generationSlack is how many seconds a generation's number may exceed its start, because
+// each is above the last.
 const generationSlack = 60
 
-// AskFolderOwner asks Temporal who owns the folder of a session's generation. The
-// generation's number is the Unix time at which it began. If no session of that name ran
-// then, the folder is of another installation that shares the host, or from before the
-// database was lost. An error means that the owner cannot be known now.
+// AskFolderOwner asks Temporal whose a generation's folder is. A generation is the Unix
+// time of its start. If no session of the name ran then, the folder is another
+// installation's, or older than the database. An error means that the owner is not known
+// now.
 func AskFolderOwner(ctx context.Context, c client.Client, session string, generation int64) (FolderOwner, error) {
 	ctx, cancel := context.WithTimeout(ctx, AskTimeout)
 	defer cancel()
@@ -61,8 +61,7 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	case beganIn(d.GetWorkflowExecutionInfo(), generation):
 		return OwnerEnded, nil
 	}
-	// The folder may be of an earlier run of that session, or of an earlier session of
-	// that name.
+	// It may be of an earlier run or session.
 	var page []byte
 	for {
 		r, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
@@ -81,13 +80,12 @@ func AskFolderOwner(ctx context.Context, c client.Client, session string, genera
 	}
 }
 
-// beganIn reports whether a generation can have begun in a run that has ended.
 func beganIn(run *workflowpb.WorkflowExecutionInfo, generation int64) bool {
 	began, ended := run.GetStartTime().AsTime().Unix(), run.GetCloseTime().AsTime().Unix()
 	return began <= generation && generation <= ended+generationSlack
 }
 
-// GenerationTime returns when a generation began; zero if it cannot be a time.
+// GenerationTime returns when a generation began; zero if that is no time.
 func GenerationTime(generation int64) time.Time {
 	if generation < 1_500_000_000 || generation > 1<<33 {
 		return time.Time{}
@@ -95,12 +93,12 @@ func GenerationTime(generation int64) time.Time {
 	return time.Unix(generation, 0).UTC()
 }
 
-// Over reports whether a workflow has ended. A paused workflow has not.
+// Over reports whether a workflow has ended.
 func Over(status enums.WorkflowExecutionStatus) bool {
 	switch status {
 	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
 		enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		return true
 	}
-	return false // also continued as new: the next run goes on
+	return false // also paused, or continued as new: the next run goes on
 }

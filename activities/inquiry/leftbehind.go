@@ -12,15 +12,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// LeftThere is a session that has left something on a host, or may leave something
-// there: it holds a slot on the host, or has a folder there for its return.
+// LeftThere is a session that may leave something on a host: it holds a slot, or has a
+// folder for its return.
 type LeftThere struct {
 	Session string `json:"session"`
 	Host    string `json:"host"`
 	Held    bool   `json:"held,omitempty"`
 }
 
-// AskPools asks the pools of all zones what is left on hosts.
+// AskPools asks the pools of all zones.
 func AskPools(ctx context.Context, c client.Client) (all []LeftThere, err error) {
 	defer func() {
 		if err != nil {
@@ -28,7 +28,7 @@ func AskPools(ctx context.Context, c client.Client) (all []LeftThere, err error)
 		}
 	}()
 	if c == nil {
-		return nil, errors.New("this worker has no way to them")
+		return nil, errors.New("this worker has no connection to Temporal")
 	}
 	var page []byte
 	for {
@@ -63,8 +63,8 @@ func askPool(ctx context.Context, c client.Client, id, query string) (left []Lef
 	return left, nil
 }
 
-// LeftElsewhere is for a session that is being cleaned up on a host. It reports whether
-// the session may have left something on another host, or on this host at another time.
+// LeftElsewhere reports whether a session that is cleaned up on a host may have left
+// something on another host, or there at another time.
 func LeftElsewhere(all []LeftThere, session, host string) bool {
 	return slices.ContainsFunc(all, func(l LeftThere) bool { return l.Session == session && !(l.Held && l.Host == host) })
 }

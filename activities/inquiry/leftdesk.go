@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A LeftDesk has the calls to Temporal that FindLeftovers needs.
+// A LeftDesk has FindLeftovers' calls to Temporal.
 type LeftDesk interface {
 	Hosts(ctx context.Context, pool string) ([]HostNow, error)
 	Known(ctx context.Context, pool string) ([]LeftThere, error)
@@ -18,7 +18,7 @@ type LeftDesk interface {
 	Tell(ctx context.Context, pool, signal string, what HostsLooked) error
 }
 
-// TemporalLeft is the LeftDesk that asks Temporal.
+// TemporalLeft is the LeftDesk of a client.
 type TemporalLeft struct{ Client client.Client }
 
 func (d TemporalLeft) Hosts(ctx context.Context, pool string) ([]HostNow, error) {
@@ -37,26 +37,25 @@ func (d TemporalLeft) Tell(ctx context.Context, pool, signal string, what HostsL
 	return d.Client.SignalWorkflow(ctx, pool, "", signal, what)
 }
 
-// HostsLooked tells a pool which folders lie on its hosts.
+// HostsLooked tells a pool of the folders on its hosts.
 type HostsLooked struct {
 	Hosts []HostLooked `json:"hosts"`
 }
 
-// HostLooked is what was found on one host.
+// HostLooked is what was found on a host.
 type HostLooked struct {
-	Host protocol.HostSpec `json:"host"` // as it was when it was reached
+	Host protocol.HostSpec `json:"host"` // as reached
 	At   time.Time         `json:"at"`
-	Dir  string            `json:"dir"` // the folder that has them
-	// Ended are folders of sessions that have ended. The pool wipes those that it
-	// does not know of.
+	Dir  string            `json:"dir"`
+	// Ended are folders of ended sessions. The pool wipes those that it does not know.
 	Ended []FoundFolder `json:"ended,omitempty"`
-	// Unknown are folders that are not known to be ours. Others is the number of such
-	// folders that Unknown leaves out. Nobody touches any of them.
+	// Unknown are folders not known to be ours, Others the number of more. Nobody touches
+	// them.
 	Unknown []FoundFolder `json:"unknown,omitempty"`
 	Others  int           `json:"others,omitempty"`
 }
 
-// UnknownText names the folders that are not known to be ours.
+// UnknownText describes the unknown folders.
 func (l HostLooked) UnknownText(n int) string {
 	text, sep := fmt.Sprintf("%d folders in %s are not known to be of sessions of ours, and are left alone", n, l.Dir), ": "
 	for _, f := range l.Unknown[:min(len(l.Unknown), 3)] {
@@ -66,11 +65,10 @@ func (l HostLooked) UnknownText(n int) string {
 	return text + "; `ctl host show " + l.Host.Name + "` says more"
 }
 
-// A FoundFolder is the folder of a session on a host.
+// A FoundFolder is a session's folder on a host.
 type FoundFolder struct {
-	Session    string `json:"session"`
-	Generation int64  `json:"generation"` // 0 if the folder does not record it
-	// Since is when that generation began.
-	Since time.Time `json:"since,omitzero"`
-	Why   string    `json:"why,omitempty"` // why it is not known to be ours
+	Session    string    `json:"session"`
+	Generation int64     `json:"generation"` // 0 if not recorded
+	Since      time.Time `json:"since,omitzero"`
+	Why        string    `json:"why,omitempty"` // why it is not known to be ours
 }

@@ -13,14 +13,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A SeedDesk calls the workflows that own seeds.
+// A SeedDesk calls the workflows of seeds.
 type SeedDesk interface {
 	Now(ctx context.Context, seed string) (SeedNow, error)
 	Rotated(ctx context.Context, seed string, what RotatedSeed) (SeedNow, error)
 	Save(ctx context.Context, seed string, what SaveSeed) (SeedNow, error)
 }
 
-// TemporalDesk is the SeedDesk that asks Temporal.
+// TemporalDesk is the SeedDesk of a client.
 type TemporalDesk struct{ Client client.Client }
 
 func (d TemporalDesk) Now(ctx context.Context, seed string) (now SeedNow, err error) {
@@ -51,7 +51,7 @@ func (d TemporalDesk) update(ctx context.Context, seed, name string, what any) (
 	return now, bareRefusal(err)
 }
 
-// askSeed and updateSeed return a workflow's errors unchanged.
+// askSeed and updateSeed return errors unchanged.
 func askSeed(ctx context.Context, c client.Client, seed string) (now SeedNow, err error) {
 	v, err := c.QueryWorkflow(ctx, protocol.SeedID(seed), "", protocol.QuerySeedNow)
 	if err == nil {
@@ -70,9 +70,8 @@ func updateSeed(ctx context.Context, c client.Client, seed, name string, what an
 	return now, err
 }
 
-// bareRefusal keeps the message of a workflow's error, and whether it means fenced. It
-// drops the error's Temporal type: with it, the error would end our activity as if the
-// activity had made the error itself.
+// bareRefusal drops a workflow error's Temporal type, which would end our activity as if it
+// were its own. It keeps the message, and whether it means fenced.
 func bareRefusal(err error) error {
 	var app *temporal.ApplicationError
 	switch {
@@ -84,13 +83,13 @@ func bareRefusal(err error) error {
 	return errors.New(app.Message())
 }
 
-// SeedAnswer asks the workflow that owns a seed; ok is false if there is none.
+// SeedAnswer asks a seed's workflow; ok is false if there is none.
 type SeedAnswer func(ctx context.Context, name string) (now SeedNow, ok bool, err error)
 
-// AskSeedIfAny asks the workflow that owns a seed through c, which may be nil.
+// AskSeedIfAny is a SeedAnswer; c may be nil.
 func AskSeedIfAny(ctx context.Context, c client.Client, name string) (now SeedNow, ok bool, err error) {
 	if c == nil {
-		return now, false, errors.New("this worker has no way to the seed's workflow")
+		return now, false, errors.New("this worker has no connection to Temporal")
 	}
 	v, err := c.QueryWorkflow(ctx, protocol.SeedID(name), "", protocol.QuerySeedNow)
 	var gone *serviceerror.NotFound
@@ -106,13 +105,13 @@ func AskSeedIfAny(ctx context.Context, c client.Client, name string) (now SeedNo
 	return now, true, nil
 }
 
-// A TokenDesk asks the workflows of seeds for newer tokens.
+// A TokenDesk asks for newer tokens.
 type TokenDesk interface {
 	Now(ctx context.Context, seed string) (SeedNow, error)
 	Refresh(ctx context.Context, seed string, what RefreshSeed) (SeedNow, error)
 }
 
-// TemporalTokens is the TokenDesk that asks Temporal.
+// TemporalTokens is the TokenDesk of a client.
 type TemporalTokens struct{ Client client.Client }
 
 func (d TemporalTokens) Now(ctx context.Context, seed string) (SeedNow, error) {

@@ -20,32 +20,29 @@ import (
 // KindChatGPT is the kind of seeds that a broker can serve.
 const KindChatGPT = string(seeds.KindChatGPT)
 
-// oldestBroker is the oldest codex that takes access tokens and does not write them to
-// disk. Versions 0.125 to 0.147 write the tokens that answer a refresh into their log
-// database, and 0.151 to 0.169 do not (measured).
+// oldestBroker is the oldest codex that does not write access tokens to disk. Versions
+// 0.125 to 0.147 write the tokens that answer a refresh into their log database, and 0.151
+// to 0.169 do not (measured).
 const oldestBroker = "0.151.0"
 
 const (
-	// tokenWait is how long codex waits for a newer token, less the time of a round
-	// trip.
+	// tokenWait is how long codex waits for a newer token, less a round trip.
 	tokenWait = 9 * time.Second
-	// loginWait is how long one attempt at a pump tries to get the token for a new
-	// process.
+	// loginWait bounds one attempt to get the token for a new process.
 	loginWait = 30 * time.Second
-	// tokenRetry is the pause between two tries within these times. issuerRetry is the
-	// pause if the last try asked the issuer.
+	// tokenRetry is the pause between tries, issuerRetry that after a try that asked the
+	// issuer.
 	tokenRetry  = 500 * time.Millisecond
 	issuerRetry = 3 * time.Second
 	// soonOver is the remaining lifetime below which an access token is refreshed.
 	soonOver = 5 * time.Minute
-	// JustRefreshed is the age below which a refused token is not refreshed again: such
-	// a token was not refused because of its age. codex asks up to six times in one
-	// turn.
+	// JustRefreshed is the age up to which a refused token is not refreshed: its age is not
+	// the cause. codex asks up to six times in one turn.
 	JustRefreshed = 30 * time.Second
 )
 
-// CheckBroker refuses a session that a broker cannot serve, before anything of the
-// session is on the host.
+// CheckBroker refuses a session that a broker cannot serve. It is called before anything of
+// the session is on the host.
 func CheckBroker(credentials string, seed *protocol.SeedRef) error {
 	switch {
 	case credentials != protocol.CredentialsBroker:
@@ -58,8 +55,8 @@ func CheckBroker(credentials string, seed *protocol.SeedRef) error {
 	return nil
 }
 
-// CheckBrokerCodex refuses a codex that cannot log in with access tokens, or that would
-// write them to disk.
+// CheckBrokerCodex refuses a codex that cannot log in with access tokens, or that writes
+// them to disk.
 func CheckBrokerCodex(credentials, version string) error {
 	if credentials != protocol.CredentialsBroker {
 		return nil
@@ -73,22 +70,22 @@ func CheckBrokerCodex(credentials, version string) error {
 		Err: fmt.Errorf("codex %s writes the access tokens that it is given into its log database; --credentials broker needs %s or newer", version, oldestBroker)}
 }
 
-// A Brokering gives one pump's codex the access tokens of its seed. It reads them from
-// the store and never refreshes: the seed's workflow does that.
+// A Brokering gives a pump's codex the access tokens of its seed. It reads them from the
+// store. Only the seed's workflow refreshes.
 type Brokering struct {
 	Site    *site.Site
 	desk    inquiry.TokenDesk
 	session string
 	seed    protocol.SeedRef
-	hide    site.Secrets // each token given to codex is added
-	// lost cancels the pump once the lease on the seed has ended; nil if the session
-	// knows that already.
+	hide    site.Secrets // gets each token given to codex
+	// lost cancels the pump when the lease on the seed has ended; nil if the session knows
+	// that.
 	lost func(error)
 
 	mu      sync.Mutex
-	renewed int64     // guarded by mu: the newest generation that this pump had refreshed
-	at      time.Time // guarded by mu: when that was
-	over    error     // guarded by mu: the final error, if any
+	renewed int64     // guarded by mu: generation of the last refresh that this pump asked for
+	at      time.Time // guarded by mu: when
+	over    error     // guarded by mu: the final error
 }
 
 // Broker returns nil for a session whose credential is planted.
@@ -103,8 +100,7 @@ func Broker(s *site.Site, session, credentials string, seed *protocol.SeedRef, u
 	return b
 }
 
-// SeedLost returns a Problem if the pump was cancelled because the lease on the seed
-// has ended; otherwise nil.
+// SeedLost returns a Problem if the pump was cancelled for the lost lease.
 func (b *Brokering) SeedLost() *protocol.Problem {
 	if b == nil || b.lost == nil {
 		return nil
@@ -117,7 +113,7 @@ func (b *Brokering) SeedLost() *protocol.Problem {
 	return &protocol.Problem{Kind: protocol.ErrTypeSeedFenced, Message: b.hide.All.String(b.over.Error()), Hint: "see `ctl seed show` for who holds it"}
 }
 
-// Asked returns the function that a pump calls for tokens; nil if there is no broker.
+// Asked returns what a pump calls for tokens; nil without a broker.
 func (b *Brokering) Asked() conversation.Broker {
 	if b == nil {
 		return nil
@@ -125,8 +121,8 @@ func (b *Brokering) Asked() conversation.Broker {
 	return b.token
 }
 
-// token tries until codex would stop waiting. If the lease on the seed has ended, it
-// does not answer, since that would fail the turn: it cancels the pump, which ends ctx.
+// token tries for as long as codex waits. If the lease has ended, an answer would fail the
+// turn: token cancels the pump, which ends ctx, and waits for that.
 func (b *Brokering) token(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	wait := tokenWait
 	if ask.Have == 0 && ask.Reason == "" {
@@ -143,7 +139,7 @@ func (b *Brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 		if code == conversation.TokenLater && ctx.Err() == nil {
 			pause := tokenRetry
 			if errors.As(err, new(*temporal.ApplicationError)) {
-				pause = issuerRetry // the issuer was asked, and refused for now
+				pause = issuerRetry // the issuer refused for now
 			}
 			select {
 			case <-time.After(pause):
@@ -161,11 +157,10 @@ func (b *Brokering) token(ctx context.Context, ask conversation.TokenAsk) (conve
 }
 
 var (
-	errTaken        = errors.New("the seed is held by somebody else by now")
-	errOtherAccount = errors.New("it is another account's by now")
+	errTaken        = errors.New("this session no longer holds the seed")
+	errOtherAccount = errors.New("the seed's login now belongs to another account than codex uses")
 )
 
-// leaseEnded reports whether err says that the session has no lease on its seed.
 func leaseEnded(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.Is(err, errTaken) || errors.As(err, &app) && app.Type() == protocol.RefusedFenced
@@ -185,8 +180,8 @@ func tokenCode(err error) int {
 	return conversation.TokenLater
 }
 
-// try calls get and remembers a final error. codex asks many times, and a second
-// request to the issuer about a dead login would only hide the first error.
+// try remembers a final error: the issuer's next answer about a dead login would hide the
+// first.
 func (b *Brokering) try(ctx context.Context, ask conversation.TokenAsk) (conversation.Token, error) {
 	b.mu.Lock()
 	over := b.over
@@ -226,14 +221,13 @@ func (b *Brokering) get(ctx context.Context, ask conversation.TokenAsk) (convers
 		}
 	}
 	if ask.Account != "" && ask.Account != access.Account {
-		// codex would end all its work if it got a token of another account.
+		// A token of another account makes codex end all its work.
 		return none, fmt.Errorf("seed %s: %w", b.seed.Name, errOtherAccount)
 	}
 	return conversation.NewToken(access.Token.Reveal(), access.Account, access.Plan, now.Generation), nil
 }
 
-// Spent reports whether a token is of no use: codex was refused with it, or it expires
-// soon.
+// Spent reports whether codex was refused with a token, or the token expires soon.
 func (b *Brokering) Spent(a seeds.Access, now inquiry.SeedNow, ask conversation.TokenAsk) bool {
 	switch {
 	case b.justMade(now.Generation):
@@ -244,8 +238,7 @@ func (b *Brokering) Spent(a seeds.Access, now inquiry.SeedNow, ask conversation.
 	return !a.Expires.IsZero() && a.Expires.Sub(b.Site.Now()) < soonOver
 }
 
-// Made records the new generation of a refresh that this pump asked for, and the time.
-// justMade reports whether a generation was recorded less than JustRefreshed ago.
+// Made records the generation of a refresh that this pump asked for.
 func (b *Brokering) Made(generation int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -258,7 +251,7 @@ func (b *Brokering) justMade(generation int64) bool {
 	return b.renewed == generation && b.Site.Now().Sub(b.at) < JustRefreshed
 }
 
-// access reads a generation from the store and hides its secrets from now on.
+// access hides the secrets of a generation from now on.
 func (b *Brokering) access(ctx context.Context, now inquiry.SeedNow) (seeds.Access, error) {
 	bundle, err := b.Site.Bundle(ctx, now.Ref)
 	if err == nil && bundle == nil {

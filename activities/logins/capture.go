@@ -17,20 +17,18 @@ import (
 // Activities are the activities on seeds and logins.
 type Activities struct{ Site *site.Site }
 
-// New makes the activities of a worker.
+// New makes a worker's activities.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // CaptureSeedInput is the input of CaptureSeed.
 type CaptureSeedInput struct {
 	Name string            `json:"name"`
 	Host protocol.HostSpec `json:"host"`
-	// Home is the CODEX_HOME to capture. If empty, it is the CODEX_HOME of the host's
-	// login user.
+	// Home is the CODEX_HOME to capture; empty means the login user's.
 	Home string `json:"home,omitempty"`
 }
 
-// CaptureSeedResult names the bundle in the store. It is not a generation of a seed
-// yet.
+// CaptureSeedResult names the stored bundle, which is no generation yet.
 type CaptureSeedResult struct {
 	Home    string              `json:"home"` // absolute
 	Ref     protocol.SeedRef    `json:"ref"`
@@ -39,10 +37,8 @@ type CaptureSeedResult struct {
 	Auth    string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 }
 
-// CaptureSeed reads a person's CODEX_HOME on a host and stores the files of a seed,
-// encrypted. Before it returns it reads the stored bundle back, so that the host does
-// not have the only copy. When repeated, it finds the stored bundle. It changes nothing
-// on the host.
+// CaptureSeed stores the seed in a person's CODEX_HOME on a host, and reads the stored
+// bundle back. A repeat finds the stored bundle. Nothing on the host is changed.
 func (h *Activities) CaptureSeed(ctx context.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out, err := CaptureSeed(ctx, h.Site, in)
 	return out, kit.Failing{}.Failure(ctx, "capture seed "+in.Name, err)
@@ -87,7 +83,6 @@ func CaptureSeed(ctx context.Context, s *site.Site, in CaptureSeedInput) (Captur
 	return out, nil
 }
 
-// personsHome returns the CODEX_HOME of a host's login user, as an absolute path.
 func personsHome(ctx context.Context, h hostexec.Host, home string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `case $1 in
 '') d=${CODEX_HOME:-$HOME/.codex} ;;
@@ -110,11 +105,11 @@ printf %s "$d"`, Args: []string{home}})
 type ForgetLoginInput struct {
 	Host protocol.HostSpec `json:"host"`
 	Home string            `json:"home"`
-	Auth string            `json:"auth"` // SHA-256 of the auth.json that was captured, hex
+	Auth string            `json:"auth"` // SHA-256 of the captured auth.json, hex
 }
 
-// ForgetLogin removes the auth.json that was captured, and checks that it is gone. An
-// auth.json that has changed since is somebody's newer login, and stays.
+// ForgetLogin removes the captured auth.json. One that has changed since is somebody's
+// newer login, and stays.
 func (h *Activities) ForgetLogin(ctx context.Context, in ForgetLoginInput) error {
 	return kit.Failing{}.Failure(ctx, "remove the login from "+in.Home+" on "+in.Host.Name, ForgetLogin(ctx, h.Site, in))
 }
@@ -148,15 +143,14 @@ func ForgetLogin(ctx context.Context, s *site.Site, in ForgetLoginInput) error {
 const (
 	exitChanged = 95
 	exitNoSum   = 96
-	exitTwo     = 97 // two different files, one under each name
+	exitTwo     = 97 // two different files
 )
 
-// forgetLoginScript removes the file that was captured, and no other. It moves the file aside
-// before it compares it, so that nobody can exchange the file in between. It moves back a
-// file that is not the captured one, but never over a file that is there by then. A killed
-// attempt may have left the file under the other name, so the script looks at both names.
+// forgetLoginScript removes only the captured file. It moves a file aside before it
+// compares it, so that nobody can exchange it in between. It moves any other file back, but
+// never over an existing one. A killed attempt may have left the file aside.
 //
-// $1 auth.json, $2 the SHA-256 of the captured file.
+// $1 auth.json, $2 SHA-256 of the captured file.
 const forgetLoginScript = `LC_ALL=C; export LC_ALL
 file=$1 known=$2 aside=$1.fairlead-moved
 there() { [ -e "$1" ] || [ -L "$1" ]; }

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// DeleteSeedBlobs removes a seed's generations from the store. Missing ones are no error.
+// DeleteSeedBlobs removes a seed's blobs from the store. Missing ones are no error.
 func (s *Activities) DeleteSeedBlobs(ctx context.Context, in DeleteSeedInput) error {
 	err := DeleteSeed(ctx, s.Site, in)
 	return kit.Failing{}.Failure(ctx, "delete seed "+in.Name, err)
@@ -35,8 +35,7 @@ func DeleteSeed(ctx context.Context, s *site.Site, in DeleteSeedInput) error {
 type DeleteSeedInput struct {
 	Name  string   `json:"name"`
 	Blobs []string `json:"blobs"`
-	// Before is when the seed was deleted. All its blobs that were in the store by then
-	// are removed, also those that never became a generation. Later ones belong to a
-	// new seed.
+	// Before is when the seed was deleted. Blobs from before are removed even if they never
+	// became a generation. Later ones belong to a new seed.
 	Before time.Time `json:"before,omitzero"`
 }

@@ -15,24 +15,20 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A person who logs in on a host uses a folder that is made for this login. It lies below
-// our root folder and is removed afterwards.
-
-// LoginInput names a login.
+// LoginInput names a login that a person makes in a folder below our root folder on a host.
 type LoginInput struct {
 	ID   string            `json:"id"`
 	Host protocol.HostSpec `json:"host"`
 }
 
-// MakeLoginResult says how to log in: Argv is codex's own device login, with a CODEX_HOME
-// that is otherwise empty.
+// MakeLoginResult has the command of codex's device login and its CODEX_HOME.
 type MakeLoginResult struct {
 	Home string   `json:"home"`
 	Argv []string `json:"argv"`
 }
 
-// MakeLogin copies codex to a host and makes the folder for a login. It first checks
-// that the store works, so that nobody enters a code for a login that cannot be kept.
+// MakeLogin copies codex to a host and makes the folder for a login. First it checks that
+// the store works, so that nobody enters a code in vain.
 func (h *Activities) MakeLogin(ctx context.Context, in LoginInput) (MakeLoginResult, error) {
 	out, err := MakeLogin(ctx, h.Site, in)
 	return out, kit.Failing{}.Failure(ctx, "prepare a login on "+in.Host.Name, err)
@@ -68,7 +64,7 @@ func MakeLogin(ctx context.Context, s *site.Site, in LoginInput) (MakeLoginResul
 	return out, nil
 }
 
-// TryStore writes something to the store, reads it and deletes it again.
+// TryStore writes, reads and deletes a blob.
 func TryStore(ctx context.Context, s *site.Site, key string) error {
 	want := []byte("a login is about to be made")
 	if err := s.Store.Put(ctx, key, want); err != nil {
@@ -84,7 +80,7 @@ func TryStore(ctx context.Context, s *site.Site, key string) error {
 	return errors.Join(err, s.Store.Delete(ctx, key))
 }
 
-// RemoveLogin removes a login's folder with its content, and checks that it is gone.
+// RemoveLogin removes a login's folder.
 func (h *Activities) RemoveLogin(ctx context.Context, in LoginInput) error {
 	host, dir, err := loginDir(ctx, h.Site, in)
 	if err == nil {

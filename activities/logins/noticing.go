@@ -12,17 +12,15 @@ import (
 )
 
 const (
-	// streamEvery is the pause between looks at a login while a text streams.
-	streamEvery = 2 * time.Second
-	// noticeTimeout is the time limit for such a look.
+	// streamEvery is the pause between looks while a text streams.
+	streamEvery   = 2 * time.Second
 	noticeTimeout = 5 * time.Second
 )
 
-// A noticing looks at a login before the conversation folds what codex wrote. So it
-// knows also a token that codex has just rotated and a command has just printed. Each
-// item that ends and each request costs a round trip, unless it was in the journal, or
-// on its way to us, at the last look. Pieces of a text that streams are stored nowhere,
-// and cause a look only every other second.
+// A noticing looks at a login before the conversation folds what codex wrote, so that it
+// knows a token that codex has just rotated. It costs a round trip for each item that ends
+// and each request that was written after the last look began. Pieces of a text that
+// streams, which are stored nowhere, cause a look every other second.
 type noticing struct {
 	site          *site.Site
 	session, file string
@@ -30,14 +28,14 @@ type noticing struct {
 	hide          site.Secrets
 	read          *atomic.Int64 // how far the journal was read
 
-	known string    // digest of the auth.json that was there last
-	seen  int64     // offset up to which the journal was written when the last look began
-	next  time.Time // no look before this for a piece, or for anything after a failed look
-	fell  bool      // the last look failed
+	known string    // digest of the last auth.json
+	seen  int64     // length of the journal when the last look began
+	next  time.Time // no look before this for a piece, or after a failed look
+	fell  bool
 }
 
-// Noticing returns a noticing and makes its first look. size is the present size of the
-// journal. It returns nil if no login rotates.
+// Noticing returns a noticing after its first look; nil if no login rotates. size is the
+// journal's present size.
 func (k *Keeper) Noticing(ctx context.Context, size int64, read *atomic.Int64) *noticing {
 	if k == nil {
 		return nil
@@ -47,7 +45,7 @@ func (k *Keeper) Noticing(ctx context.Context, size int64, read *atomic.Int64) *
 	return n
 }
 
-// Before returns the function to be called before a line is folded.
+// Before returns what to call before a line is folded.
 func (n *noticing) Before(ctx context.Context) func(end int64, piece bool) {
 	if n == nil {
 		return nil
@@ -60,15 +58,14 @@ func (n *noticing) Before(ctx context.Context) func(end int64, piece bool) {
 	}
 }
 
-// look reads the secrets of the login that is on the host now. The first come bytes of the
-// journal were written before this look.
+// look reads the host's login. come bytes of the journal were written before.
 func (n *noticing) look(ctx context.Context, come int64) {
 	bound, cancel := context.WithTimeout(ctx, noticeTimeout)
 	defer cancel()
 	auth, changed, err := kit.ReadAuth(bound, n.h, n.file, n.known)
 	n.next = n.site.Now().Add(streamEvery)
 	if err != nil {
-		if !n.fell { // logged only once; the next call to the host reports the cause
+		if !n.fell { // the next call to the host reports the cause
 			n.site.Logger.Warn("a login was not looked at before what codex wrote is shown", "session", n.session, "host", n.h.Name(), "error", n.hide.All.String(err.Error()))
 		}
 		n.fell = true

@@ -16,15 +16,14 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RecoverSeed fetches a rotating login from the host of a holder that has ended. It
-// fences off everybody who acts there for that session. It ends codex, which might
-// refresh the login again, and reads auth.json.
+// RecoverSeed fetches a rotating login from the host of a holder that has ended. It fences
+// off all others that act there for that session, and ends codex, which might refresh the
+// login again.
 //
-// A rotated login is stored, and returned as Saved, before anything is wiped. The caller
-// then moves its pointer and calls RecoverSeed again with Saved as the Seed, and that
-// call wipes. So a kill between any two steps loses nothing. If the login is neither the
-// seed's nor can follow the seed's, RecoverSeed fails and the login stays. Work and
-// rollouts always stay.
+// A rotated login is stored and returned as Saved, and nothing is wiped. The caller then
+// moves its pointer and calls RecoverSeed again with Saved as the Seed, which wipes. So a
+// kill between any two steps loses nothing. If the login is neither the seed's nor can
+// follow it, RecoverSeed fails and the login stays. Work and rollouts always stay.
 func (s *Activities) RecoverSeed(ctx context.Context, in inquiry.RecoverSeedInput) (inquiry.RecoverSeedResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = folder.ClaimBehind(in.Claim, in.Generation)
@@ -63,16 +62,14 @@ func RecoverSeed(ctx context.Context, s *site.Site, in inquiry.RecoverSeedInput,
 		return out, err
 	}
 	if !f.Exists {
-		// The lock is not taken, because that would create the folder. Processes are
-		// found by their mark.
+		// To take the lock would create the folder. Processes are found by their mark.
 		if _, err := folder.EndUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
 			return out, err
 		}
 		return inquiry.RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
 	if in.Generation > 0 && f.Mark.Generation > in.Generation {
-		// The session is back. Before it began to work, it saved the login that it
-		// found.
+		// The session is back. It saved the login before it began to work.
 		return inquiry.RecoverSeedResult{Absent: true, Wiped: true}, nil
 	}
 	if _, err := folder.EndEvery(ctx, h, l, in.Claim, attempt); err != nil {

@@ -13,19 +13,17 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// RefreshSeedInput is the input of Seeds.RefreshSeed.
+// RefreshSeedInput is the input of RefreshSeed.
 type RefreshSeedInput struct {
 	Seed protocol.SeedRef `json:"seed"`
-	// A person sets Force to have a token used again that may be used up. Its text is
-	// new each time.
+	// Force, from a person and new each time, has a token used that may be used up.
 	Force string `json:"force,omitempty"`
-	// With Look, no token is used: RefreshSeed only takes an answer that an earlier
-	// refresh stored after nobody waited for it any more.
+	// With Look, no token is used: only an answer that an earlier refresh stored is taken.
 	Look bool `json:"look,omitempty"`
 }
 
-// RefreshSeedResult is the outcome. Saved is set only with the verdict alive. It names
-// a bundle in the store that is not a generation of the seed yet.
+// RefreshSeedResult is the outcome. Saved, only with the verdict alive, names a stored
+// bundle that is no generation yet.
 type RefreshSeedResult struct {
 	SeedVerdict
 	Saved *protocol.SeedRef   `json:"saved,omitempty"`
@@ -35,8 +33,8 @@ type RefreshSeedResult struct {
 	Asked bool `json:"asked"`
 }
 
-// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost (its
-// refresh token may be used up and no answer is known) or fresh (nobody was asked).
+// SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost (its refresh
+// token may be used up) or fresh (nobody was asked).
 type SeedVerdict struct {
 	Verdict    string        `json:"verdict"`
 	Reason     string        `json:"reason,omitempty"`
@@ -52,11 +50,10 @@ func issuer(s *site.Site) seeds.Issuer {
 	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
 }
 
-// RefreshSeed uses a login's refresh token a single time. It stores that intent before
-// it sends the request, and the new login before it ends. An attempt after a killed one
-// finds the answer, or finds that the token may be used up. In that case the token is
-// not used again unless a person says so (Force). Only an answer that was on its way
-// when this process died is lost.
+// RefreshSeed uses a login's refresh token a single time. It stores that intent before the
+// request, and the new login before it ends. The attempt after a killed one finds the
+// answer, or that the token may be used up: then only a person's Force uses it again. Only
+// an answer that was on its way when this process died is lost.
 func (s *Activities) RefreshSeed(ctx context.Context, in RefreshSeedInput) (RefreshSeedResult, error) {
 	out, err := RefreshSeed(ctx, s.Site, in)
 	return out, kit.Failing{}.Failure(ctx, "refresh seed "+in.Seed.Name, err)
@@ -87,12 +84,12 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 		return out, nil
 	}
 	if in.Look {
-		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it is in doubt, and nobody said that its refresh token is to be used",
+		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "the seed is suspect, and its refresh token is not used unless a person asks for that",
 			Hint: fmt.Sprintf("`ctl seed verify %s --force` asks its issuer, which burns the login if somebody else has used it", in.Seed.Name)}
 		return out, nil
 	}
 	intent, err := seeds.Intend(ctx, s.Store, in.Seed.Name, spent, in.Force)
-	if errors.Is(err, store.ErrNotExclusive) { // nothing was asked
+	if errors.Is(err, store.ErrNotExclusive) {
 		out.SeedVerdict = SeedVerdict{Verdict: string(seeds.VerdictUnknown), Reason: "it was not refreshed: " + err.Error(),
 			Hint: kit.NotExclusiveHint}
 		return out, nil
@@ -109,8 +106,8 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 	return askIssuer(ctx, s, in, seed, spent, intent), nil
 }
 
-// askIssuer sends the request. From here on, only the end of this process can stop it: even a
-// cancelled activity stores a new login.
+// askIssuer cannot be stopped, except with the process: a cancelled activity, too, stores a
+// new login.
 func askIssuer(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *seeds.Bundle, spent string, intent *seeds.Intent) RefreshSeedResult {
 	held := context.WithoutCancel(ctx)
 	answer, next := issuer(s).Refresh(held, seed)
@@ -125,7 +122,7 @@ func askIssuer(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *see
 			return err
 		})
 	case seeds.VerdictUnknown:
-		// The token was not used up. This must be recorded as reliably as the intent.
+		// The token was not used up. Record that as reliably as the intent.
 		insist(held, s, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
 			return intent.Withdraw(ctx, s.Store)
 		})
@@ -133,11 +130,9 @@ func askIssuer(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *see
 	return out
 }
 
-// storeTry is the time limit for one try to write to the store.
 const storeTry = time.Minute
 
-// insist repeats do until it succeeds or the process ends. Meanwhile, Beats sends the
-// activity's heartbeats.
+// insist repeats do until it succeeds. Beats sends the activity's heartbeats.
 func insist(ctx context.Context, s *site.Site, what string, do func(context.Context) error) {
 	for n := int32(1); ; n++ {
 		try, cancel := context.WithTimeout(ctx, storeTry)
@@ -157,20 +152,20 @@ func (r *RefreshSeedResult) take(ref seeds.Ref, b *seeds.Bundle) {
 	r.Auth, r.Files = seeds.AuthDigest(b.Auth()), filesOf(b)
 }
 
-// VerifySeedInput is the input of Seeds.VerifySeed.
+// VerifySeedInput is the input of VerifySeed.
 type VerifySeedInput struct {
 	Seed protocol.SeedRef `json:"seed"`
 }
 
-// VerifySeedResult has what VerifySeed found.
+// VerifySeedResult is what VerifySeed found.
 type VerifySeedResult struct {
 	SeedVerdict
-	// Until is the time at which the login's access token expires, as the token says.
+	// Until is when the access token expires, by its own claims.
 	Until time.Time `json:"until,omitzero"`
 }
 
-// VerifySeed checks a seed without using up its refresh token or changing anything. For
-// a login it reads what the tokens say; for a key it asks whether the key is accepted.
+// VerifySeed reads what a login's tokens say, or asks whether a key is accepted. It changes
+// nothing.
 func (s *Activities) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
 	out, err := VerifySeed(ctx, s.Site, in)
 	return out, kit.Failing{}.Failure(ctx, "verify seed "+in.Seed.Name, err)

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	rotateAtOnce = 4  // blobs at once; each is streamed with bounded memory
-	RotateNames  = 50 // keys that a result names at most
+	rotateAtOnce = 4  // blobs, each streamed with bounded memory
+	RotateNames  = 50 // most keys that a result names
 )
 
-// RotateKeys encrypts every blob for the recipients of the worker's config: seeds first,
-// the store's own key last. Sessions go on meanwhile. It can be killed at any point and
-// run again. It changes nothing if a seed's old identity is missing.
+// RotateKeys encrypts every blob for the recipients of the worker's config, seeds first,
+// the store's own key last. Sessions go on meanwhile. It can be killed and run again. It
+// changes nothing if a seed's old identity is missing.
 func (s *Activities) RotateKeys(ctx context.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
 	r := &rotation{store: s.Site.Store, out: protocol.RotateKeysResult{
 		Check: in.Check, Recipients: s.Site.Store.Recipients(), Former: s.Site.Store.Former(), LeftKeys: []string{}, Failures: []protocol.KeyFailure{},
@@ -41,11 +41,10 @@ func (s *Activities) RotateKeys(ctx context.Context, in protocol.RotateKeysInput
 	return r.out, kit.Failing{}.Failure(ctx, "encrypt the store for its recipients", err)
 }
 
-// A rotation is one run of RotateKeys.
 type rotation struct {
 	store *store.Store
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	out      protocol.RotateKeysResult
 	progress protocol.RotateKeysProgress
 }
@@ -56,7 +55,7 @@ func (r *rotation) run(ctx context.Context) error {
 		return err
 	}
 	if !r.out.Check {
-		// All refusals come before the first change.
+		// Refuse before the first change.
 		for _, key := range append([]string{store.OwnKey}, seeds...) {
 			if _, err := r.store.Current(ctx, key); errors.Is(err, store.ErrWrongKey) {
 				return &kit.TypedError{Kind: protocol.ErrTypeOldIdentity, Err: fmt.Errorf("nothing was changed: %w", err),
@@ -70,8 +69,7 @@ func (r *rotation) run(ctx context.Context) error {
 				return err
 			}
 		}
-		// This also checks blobs that were written meanwhile, perhaps by a worker with the
-		// old config.
+		// Blobs may have come meanwhile, perhaps from a worker with the old config.
 		if seeds, others, err = r.list(ctx); err != nil {
 			return err
 		}
@@ -88,7 +86,6 @@ func (r *rotation) run(ctx context.Context) error {
 	return nil
 }
 
-// list returns the keys of all blobs: those of seeds, and the others.
 func (r *rotation) list(ctx context.Context) (seeds, others []string, err error) {
 	found, err := r.store.List(ctx, "")
 	for _, info := range found {
@@ -107,8 +104,7 @@ func (r *rotation) start() {
 	r.progress.Done = 0
 }
 
-// each calls do for every key, a few at a time. If one blob fails, each goes on with
-// the others. If the store cannot be reached, each stops.
+// each goes on after a blob that fails, but not if the store cannot be reached.
 func (r *rotation) each(ctx context.Context, step string, total int, keys []string, do func(context.Context, string) error) error {
 	r.mu.Lock()
 	r.progress.Step, r.progress.Total = step, total
@@ -136,8 +132,7 @@ func (r *rotation) each(ctx context.Context, step string, total int, keys []stri
 	return errors.Join(g.Wait(), ctx.Err())
 }
 
-// fail records the failure of a blob, unless one of this blob is recorded already. The
-// caller holds mu.
+// fail records a blob's first failure. The caller holds mu.
 func (r *rotation) fail(key string, err error) {
 	for _, f := range r.out.Failures {
 		if f.Key == key {
@@ -183,7 +178,6 @@ func (r *rotation) look(ctx context.Context, key string) error {
 	return err
 }
 
-// beat sends heartbeats with the progress until stop is called.
 func (r *rotation) beat(ctx context.Context) (stop func()) {
 	if !activity.IsActivity(ctx) {
 		return func() {}

@@ -9,9 +9,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// storeRotated stores the generation after cur: the same bundle with another auth.json. It
-// reads the bundle back. The bundle is not a generation of the seed until the seed's
-// workflow takes it. When repeated, storeRotated finds the stored bundle.
+// storeRotated stores the generation after cur, with another auth.json, and reads it back.
+// It is no generation until the seed's workflow takes it. A repeat finds the stored bundle.
 func storeRotated(ctx context.Context, s *site.Site, cur *protocol.SeedRef, auth []byte) (protocol.SeedRef, []protocol.SeedFile, error) {
 	b, err := s.Bundle(ctx, cur)
 	if err != nil {

@@ -21,32 +21,29 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// A Keeper saves the logins that codex makes of a rotating login to their seed, while
-// one session holds the seed on one host. It keeps no state that must survive: every
-// look reads the host and asks the seed's workflow. A look may be killed after any step
-// and repeated:
+// A Keeper saves the logins that codex makes of a rotating login while one session holds
+// the seed on one host. It has no state that must survive. A look may be killed after any
+// step and repeated:
 //
 //	read auth.json ─▶ compare ─▶ mark "rotated" ─▶ blob ─▶ read back ─▶ move the pointer
 //
-// A keeper stores only a later login of the seed's own account, and only under the
-// lease that the session was given.
+// It stores only a later login of the seed's account, and only under the session's lease.
 type Keeper struct {
 	site   *site.Site
 	holder string
 	H      hostexec.Host
-	home   string // CODEX_HOME
+	home   string
 	hide   site.Secrets
-	Left   bool // codex has ended, and the login is about to be wiped: see RotatedSeed
+	Left   bool // codex has ended, and the login is about to be wiped
 
-	looking chan struct{} // holds a token while no look runs
-	// Only the holder of the token in looking may use the fields below.
-	seed    protocol.SeedRef // the newest generation known; its epoch is the lease's
+	looking chan struct{}    // has a token while no look runs, which guards the fields below
+	seed    protocol.SeedRef // newest known generation, with the lease's epoch
 	settled string           // digest of an auth.json that need not be saved
-	lost    error            // the lease has ended: wraps ErrSeedFenced
+	lost    error            // the lease has ended: ErrSeedFenced
 	marked  inquiry.RotatedSeed
 }
 
-// NewKeeper returns a keeper; nil if there is no login that rotates.
+// NewKeeper returns nil if no login rotates.
 func NewKeeper(s *site.Site, h hostexec.Host, session, codexHome string, seed *protocol.SeedRef, hide site.Secrets) *Keeper {
 	if !folder.LoginRotates(seed) || hide.Auth == nil {
 		return nil
@@ -59,18 +56,18 @@ func NewKeeper(s *site.Site, h hostexec.Host, session, codexHome string, seed *p
 
 func (k *Keeper) file() string { return path.Join(k.home, "auth.json") }
 
-// A Keep is the result of one look.
+// A Keep is the result of a look.
 type Keep int
 
 const (
-	KeptAsIs   Keep = iota // the login is the seed's, or an earlier one
-	KeptSaved              // the login was rotated, and is the seed's now
-	KeptNobody             // no login is there: the file was removed, or somebody logged out
+	KeptAsIs   Keep = iota // the seed's login, or an earlier one
+	KeptSaved              // the login was rotated and is saved
+	KeptNobody             // no login: removed, or logged out
 )
 
-// Look compares the login on the host with the seed, and saves it if it is later. An
-// error means that the host has, or may have, a login that is not in the store, so
-// nothing may be wiped. The error wraps ErrSeedFenced if the lease has ended.
+// Look saves the host's login if it is later than the seed's. An error means that the host
+// has, or may have, a login that is not in the store, so nothing may be wiped. It wraps
+// ErrSeedFenced if the lease has ended.
 func (k *Keeper) Look(ctx context.Context) (Keep, error) {
 	select {
 	case <-k.looking:
@@ -98,20 +95,19 @@ func (k *Keeper) Look(ctx context.Context) (Keep, error) {
 	return out, err
 }
 
-// settle compares a changed auth.json with the seed, and saves it if it is later.
 func (k *Keeper) settle(ctx context.Context, auth []byte) (Keep, error) {
 	digest := seeds.AuthDigest(auth)
 	rotation, err := kit.CompareAuth(k.hide.Auth, auth)
 	switch {
 	case rotation == seeds.RotationTorn:
-		return 0, err // it may be complete in a moment
+		return 0, err // may be complete in a moment
 	case rotation == seeds.RotationLoggedOut:
 		return KeptNobody, nil
 	case rotation == seeds.RotationNone, rotation == seeds.RotationEarlier:
 		k.settled = digest
 		return KeptAsIs, nil
 	}
-	// The seed may have a newer generation since the lease was granted.
+	// The seed may have a newer generation than the lease.
 	for range maxOvertaken {
 		now, err := k.now(ctx)
 		if err != nil {
@@ -129,15 +125,14 @@ func (k *Keeper) settle(ctx context.Context, auth []byte) (Keep, error) {
 	return 0, fmt.Errorf("seed %s changes faster than it can be saved", k.seed.Name)
 }
 
-// maxOvertaken is how often a save is tried while the seed's generation changes.
 const maxOvertaken = 3
 
 var errOvertaken = errors.New("the seed has gone on meanwhile")
 
-// now asks the seed's workflow for its state. It fails if the lease has ended.
+// now fails if the lease has ended.
 func (k *Keeper) now(ctx context.Context) (inquiry.SeedNow, error) {
 	if k.site.Desk == nil {
-		return inquiry.SeedNow{}, errors.New("this worker has no way to the seed's workflow")
+		return inquiry.SeedNow{}, errors.New("this worker has no connection to Temporal")
 	}
 	now, err := k.site.Desk.Now(ctx, k.seed.Name)
 	if err != nil {
@@ -152,13 +147,12 @@ func (k *Keeper) now(ctx context.Context) (inquiry.SeedNow, error) {
 	case !held:
 		return now, fmt.Errorf("%w: session %s has no lease on seed %s", kit.ErrSeedFenced, k.holder, k.seed.Name)
 	case epoch != k.seed.Epoch:
-		return now, fmt.Errorf("%w: seed %s was leased to session %s anew, as %d in place of %d", kit.ErrSeedFenced, k.seed.Name, k.holder, epoch, k.seed.Epoch)
+		return now, fmt.Errorf("%w: seed %s was leased to session %s again, with epoch %d in place of %d", kit.ErrSeedFenced, k.seed.Name, k.holder, epoch, k.seed.Epoch)
 	}
 	return now, nil
 }
 
-// follow saves an auth.json as the next generation, if it is a later login than that of
-// the newest generation.
+// follow saves an auth.json as the next generation, if it is later than the newest.
 func (k *Keeper) follow(ctx context.Context, now inquiry.SeedNow, auth []byte, digest string) (Keep, error) {
 	cur := *now.Ref
 	cur.Generation, cur.Epoch = now.Generation, k.seed.Epoch
@@ -179,8 +173,7 @@ func (k *Keeper) follow(ctx context.Context, now inquiry.SeedNow, auth []byte, d
 		k.settled = digest
 		return KeptAsIs, nil
 	}
-	// The seed is marked before anything can fail. From now on nobody else is granted
-	// the seed.
+	// From now on nobody else is granted the seed, whatever fails.
 	if err := k.mark(ctx, now, digest, nil); err != nil {
 		return 0, err
 	}
@@ -192,8 +185,8 @@ func (k *Keeper) follow(ctx context.Context, now inquiry.SeedNow, auth []byte, d
 		Holder: k.holder, Epoch: k.seed.Epoch, From: cur.Generation, Auth: digest, Ref: ref, Files: files, Left: k.Left,
 	})
 	if err != nil {
-		// Perhaps the answer was lost, another attempt was faster, or another session
-		// has the lease. The seed's state shows which.
+		// The answer was lost, another attempt was faster, or another session has the
+		// lease.
 		again, nerr := k.now(ctx)
 		switch {
 		case nerr != nil:
@@ -213,9 +206,8 @@ func (k *Keeper) follow(ctx context.Context, now inquiry.SeedNow, auth []byte, d
 	return KeptSaved, nil
 }
 
-// mark reports to the seed that the host has a login that is not in the store, and why
-// the login is not saved yet. It returns why, joined with the error of the report. If
-// the lease has ended, it returns only ErrSeedFenced.
+// mark reports to the seed a login that is not in the store, and why. It returns why,
+// joined with an error of the report, or only ErrSeedFenced if the lease has ended.
 func (k *Keeper) mark(ctx context.Context, now inquiry.SeedNow, digest string, why error) error {
 	m := inquiry.RotatedSeed{Holder: k.holder, Epoch: k.seed.Epoch, Auth: digest, Left: k.Left}
 	if why != nil {
@@ -224,7 +216,7 @@ func (k *Keeper) mark(ctx context.Context, now inquiry.SeedNow, digest string, w
 	if m == k.marked || now.Rotated != nil && (*now.Rotated == m || why == nil && now.Rotated.Auth == digest && now.Rotated.Holder == k.holder) {
 		return why
 	}
-	// The mark is sent even if the store failed because time ran out.
+	// Time may have run out for the store.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), markTimeout)
 	defer cancel()
 	if _, err := k.site.Desk.Rotated(ctx, k.seed.Name, m); err != nil {
@@ -237,17 +229,17 @@ func (k *Keeper) mark(ctx context.Context, now inquiry.SeedNow, digest string, w
 	return why
 }
 
-// unsavedBy returns an error if the seed waits for a login of this session that is
-// not on the host any more, so that nobody can save it.
+// unsavedBy returns an error if the seed waits for a login of this session that is not on
+// the host any more.
 func (k *Keeper) unsavedBy(ctx context.Context) error {
 	if k.site.Desk == nil {
-		return nil // without a desk, nothing was marked either
+		return nil // without a desk, nothing was marked
 	}
 	now, err := k.now(ctx)
 	var gone *serviceerror.NotFound
 	switch {
 	case k.Left && (errors.As(err, &gone) || errors.Is(err, kit.ErrSeedFenced) && now.Forgot(k.seed.Epoch)):
-		return nil // no workflow waits for a login of this lease
+		return nil // no workflow waits for it
 	case err != nil:
 		return err
 	}
@@ -259,23 +251,19 @@ func (k *Keeper) unsavedBy(ctx context.Context) error {
 }
 
 const (
-	// saveBackEvery is the pause between looks during a conversation. A change is
-	// noticed, and is being saved, well within 15 seconds.
+	// saveBackEvery has a change saved well within 15 seconds.
 	saveBackEvery = 8 * time.Second
-	// LookTimeout is the time limit for one look during a conversation.
+	// LookTimeout bounds a look during a conversation.
 	LookTimeout = 30 * time.Second
-	// lastLook is the time limit for the look before a pump's result is returned. It is
-	// short, because a marked login is not lost, and the end of a turn should not wait.
-	lastLook = 10 * time.Second
-	// markTimeout is the time limit for the call that reports an unsaved login to the
-	// seed.
+	// lastLook bounds the look at the end of a turn, which should not wait: a marked login
+	// is not lost.
+	lastLook    = 10 * time.Second
 	markTimeout = 5 * time.Second
-	// tornAgain is the pause before a half-written file is read again.
-	tornAgain = 250 * time.Millisecond
+	tornAgain   = 250 * time.Millisecond
 )
 
-// Beside looks at once, and then every few seconds until stop is called. If the lease
-// has ended, it calls lost and looks no more.
+// Beside looks at once and then every few seconds until stop is called. If the lease has
+// ended, it calls lost and looks no more.
 func (k *Keeper) Beside(ctx context.Context, lost func(error)) (stop func()) {
 	if k == nil {
 		return func() {}
@@ -302,7 +290,7 @@ func (k *Keeper) Beside(ctx context.Context, lost func(error)) (stop func()) {
 	return func() { cancel(); <-done }
 }
 
-// Every returns the pause between two looks at a login.
+// Every returns the pause between two looks.
 func Every(s *site.Site) time.Duration {
 	if s.SaveEvery > 0 {
 		return s.SaveEvery
@@ -310,7 +298,7 @@ func Every(s *site.Site) time.Duration {
 	return saveBackEvery
 }
 
-// LookOnce looks once, and logs an error unless it is the same as last time.
+// LookOnce logs an error unless it is the same as last time.
 func (k *Keeper) LookOnce(ctx context.Context, bound time.Duration, said *string) error {
 	look, cancel := context.WithTimeout(ctx, bound)
 	defer cancel()
@@ -329,8 +317,8 @@ func (k *Keeper) LookOnce(ctx context.Context, bound time.Duration, said *string
 	return err
 }
 
-// Last looks at the login once more before a result is returned, and repeats the look
-// while the file is half-written. It returns a Problem if the lease has ended.
+// Last looks once more before a result is returned. It returns a Problem if the lease has
+// ended.
 func (k *Keeper) Last(ctx context.Context) *protocol.Problem {
 	if k == nil {
 		return nil
@@ -349,7 +337,6 @@ func (k *Keeper) Last(ctx context.Context) *protocol.Problem {
 	return nil
 }
 
-// lookWhole is look, repeated a few times while the file is half-written.
 func (k *Keeper) lookWhole(ctx context.Context) (out Keep, err error) {
 	for range 4 {
 		var torn *kit.Unsavable
@@ -365,8 +352,8 @@ func (k *Keeper) lookWhole(ctx context.Context) (out Keep, err error) {
 	return out, err
 }
 
-// SaveBack is called before a wipe, or after codex was ended. If it returns nil, the
-// host has no login that is not in the store.
+// SaveBack is called before a wipe, or after codex was ended. Nil means that the host has
+// no login that is not in the store.
 func (k *Keeper) SaveBack(ctx context.Context) error {
 	if k == nil {
 		return nil
@@ -381,7 +368,6 @@ func (k *Keeper) SaveBack(ctx context.Context) error {
 	return nil
 }
 
-// ref returns the newest generation of the seed that is known.
 func (k *Keeper) ref(ctx context.Context) protocol.SeedRef {
 	select {
 	case <-k.looking:
@@ -391,7 +377,7 @@ func (k *Keeper) ref(ctx context.Context) protocol.SeedRef {
 	return k.seed
 }
 
-// WatchLogin leaves a watch for the login of a session.
+// WatchLogin leaves a watch for the login on the host.
 func (k *Keeper) WatchLogin(ctx context.Context, dir string, fence hostexec.Fence) error {
 	note, err := json.Marshal(k.ref(ctx))
 	if err != nil {

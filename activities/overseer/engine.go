@@ -19,11 +19,10 @@ type Engine struct {
 	Client client.Client
 }
 
-// A Holder is a workflow that has a lease, or waits for one.
+// A Holder is a workflow with a lease, or in line for one.
 type Holder struct {
 	WorkflowID string `json:"workflow_id"`
-	// FirstRun, if set, is the id of the workflow's first run. A workflow of the same
-	// id with another first run is another workflow.
+	// FirstRun, if set, tells workflows of the same id apart.
 	FirstRun string `json:"first_run,omitempty"`
 }
 
@@ -32,15 +31,14 @@ type FindEndedInput struct {
 	Holders []Holder `json:"holders"`
 }
 
-// FindEndedResult names the holders that have ended.
+// FindEndedResult names the ended holders.
 type FindEndedResult struct {
 	Ended []Holder `json:"ended,omitempty"`
 }
 
-// FindEnded finds the workflows that have ended in any way. A lease ends with its
-// holder, even if the holder could not return the lease. In doubt a workflow counts as
-// running: otherwise its lease could be granted to another workflow while the first
-// still uses it. Not every server reports which run was a workflow's first.
+// FindEnded finds workflows that ended in any way: a lease ends with its holder. In doubt a
+// workflow counts as running, or its lease could be granted twice. Not every server reports
+// first runs.
 func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedResult, error) {
 	var out FindEndedResult
 	knows := sync.OnceValue(func() error { return e.knowsUs(ctx) })
@@ -51,7 +49,7 @@ func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedRes
 		switch {
 		case errors.As(err, &gone):
 			if err := knows(); err != nil {
-				return FindEndedResult{}, fmt.Errorf("ask whether %s still runs: the answer is that there is no such workflow, and it cannot be trusted: %w", id, err)
+				return FindEndedResult{}, fmt.Errorf("ask whether %s still runs: Temporal does not know it, but the answer is not trusted, since the same question about this activity's own workflow failed: %w", id, err)
 			}
 			out.Ended = append(out.Ended, h)
 		case err != nil:
@@ -63,23 +61,21 @@ func (e *Engine) FindEnded(ctx context.Context, in FindEndedInput) (FindEndedRes
 	return out, nil
 }
 
-// endedOrAnother reports whether the workflow whose first run was first has ended, or
-// another one has its id by now.
 func endedOrAnother(info *workflow.WorkflowExecutionInfo, first string) bool {
 	is := info.GetFirstRunId()
 	return inquiry.Over(info.GetStatus()) || first != "" && is != "" && is != first
 }
 
-// knowsUs asks for this activity's own workflow. If a server does not find that
-// workflow, its answers about other workflows mean nothing: it may be a proxy without
-// its server, or its database is being restored.
+// knowsUs asks for this activity's own workflow. A server that does not know it says
+// nothing about others: it may be a proxy without its server, or a database that is being
+// restored.
 func (e *Engine) knowsUs(ctx context.Context) error {
 	if !activity.IsActivity(ctx) {
 		return nil
 	}
 	id := activity.GetInfo(ctx).WorkflowExecution.ID
 	if _, err := e.Client.DescribeWorkflowExecution(ctx, id, ""); err != nil {
-		return fmt.Errorf("ask for %s, which asked: %w", id, err)
+		return fmt.Errorf("look up workflow %s: %w", id, err)
 	}
 	return nil
 }

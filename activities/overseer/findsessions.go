@@ -8,21 +8,20 @@ import (
 	"go.temporal.io/sdk/activity"
 )
 
-// FindSessionsInput asks for the sessions that run on the caller's task queue.
+// FindSessionsInput asks for the sessions on the caller's task queue.
 type FindSessionsInput struct{}
 
-// FindSessionsResult names their workflows. There are at most maxSessionsFound.
+// FindSessionsResult names at most maxSessionsFound workflows.
 type FindSessionsResult struct {
 	Sessions []string `json:"sessions,omitempty"`
 }
 
-// maxSessionsFound is the largest number of sessions in a result. Each session that the
-// caller asks afterwards costs about four events of the caller's history, and a pool has no
-// more holders than this.
+// maxSessionsFound is the most holders of a pool. Asking a session costs the caller about
+// four events of history.
 const maxSessionsFound = 5000
 
-// FindSessions lists the sessions of a zone that run. A session that has just begun may be
-// missing, because Temporal's lists lag behind.
+// FindSessions lists a zone's running sessions. New ones may be missing: Temporal's lists
+// lag behind.
 func (e *Engine) FindSessions(ctx context.Context, _ FindSessionsInput) (FindSessionsResult, error) {
 	var out FindSessionsResult
 	query := fmt.Sprintf("WorkflowType = 'Session' AND ExecutionStatus = 'Running' AND TaskQueue = '%s'", activity.GetInfo(ctx).TaskQueue)

@@ -15,8 +15,8 @@ import (
 
 // VerifySeedsInput says which seeds are due.
 type VerifySeedsInput struct {
-	Older time.Duration `json:"older"` // seeds whose proof and newest look are older are due
-	Limit int           `json:"limit"` // how many are verified at most, one after another
+	Older time.Duration `json:"older"` // least age of the proof and of the newest look
+	Limit int           `json:"limit"` // the most that are verified, one after another
 	By    string        `json:"by"`
 }
 
@@ -24,18 +24,15 @@ type VerifySeedsInput struct {
 type VerifySeedsResult struct {
 	Seen     int      `json:"seen"`
 	Verified []string `json:"verified,omitempty"`
-	Left     int      `json:"left,omitempty"` // left for the next run
-	// Problems has the problems of single seeds. They do not keep the others from being
-	// verified.
+	Left     int      `json:"left,omitempty"` // for the next run
+	// Problems are of single seeds, and do not stop the others.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// verifyTry is the time limit for one verification.
 const verifyTry = 2 * time.Minute
 
-// VerifySeeds has each seed whose last proof is old verified by the seed's workflow,
-// which knows who holds the seed. When repeated, it leaves out the seeds that were
-// verified.
+// VerifySeeds has seeds with an old proof verified by their workflows. A repeated call
+// leaves out those.
 func (e *Engine) VerifySeeds(ctx context.Context, in VerifySeedsInput) (VerifySeedsResult, error) {
 	var out VerifySeedsResult
 	ids, err := e.seeds(ctx)
@@ -64,7 +61,6 @@ func (e *Engine) VerifySeeds(ctx context.Context, in VerifySeedsInput) (VerifySe
 	return out, ctx.Err()
 }
 
-// seeds lists the workflows of all seeds.
 func (e *Engine) seeds(ctx context.Context) (ids []string, err error) {
 	var page []byte
 	for {
@@ -82,7 +78,6 @@ func (e *Engine) seeds(ctx context.Context) (ids []string, err error) {
 	}
 }
 
-// seedGlance is the part of a seed's view that decides whether it is verified now.
 type seedGlance struct {
 	Name       string    `json:"name"`
 	Kind       string    `json:"kind"`
@@ -104,8 +99,7 @@ func (e *Engine) seedNow(ctx context.Context, id string) (seedGlance, error) {
 	return v, err
 }
 
-// due reports whether a seed is to be verified. It is false if only a person can help, or if
-// its holder's turns prove the seed.
+// due is false if only a person can help, or if the holder's turns prove the seed.
 func (v seedGlance) due(now time.Time, older time.Duration) bool {
 	switch {
 	case v.Generation == 0, v.Health == "dead", v.State == "recovering", v.State == "verifying":

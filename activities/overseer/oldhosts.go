@@ -13,28 +13,26 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// CheckOldHostsInput says which hosts of a zone are to be looked at again.
+// CheckOldHostsInput says which hosts of a zone are due.
 type CheckOldHostsInput struct {
 	Zone  string        `json:"zone"`
 	Pool  string        `json:"pool"`  // workflow id
 	Queue string        `json:"queue"` // of the zone's workers
-	Older time.Duration `json:"older"` // hosts whose last check is older are checked
-	Limit int           `json:"limit"` // how many checks are started at most
+	Older time.Duration `json:"older"` // least age of the last check
+	Limit int           `json:"limit"` // the most checks to start
 }
 
 // CheckOldHostsResult says which checks were started.
 type CheckOldHostsResult struct {
 	Seen  int      `json:"seen"`
 	Begun []string `json:"begun,omitempty"`
-	Left  int      `json:"left,omitempty"` // left for the next run
-	// Problems has the problems of single hosts. They do not keep the others from being
-	// checked.
+	Left  int      `json:"left,omitempty"` // for the next run
+	// Problems are of single hosts, and do not stop the others.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// CheckOldHosts starts checks of the hosts whose last check is old, the oldest first. Each
-// check is a workflow of its own, as if a person had started it, and reports to the pool.
-// When repeated, CheckOldHosts finds the checks that run.
+// CheckOldHosts starts checks of hosts whose last check is old, the oldest first. Each
+// check is a workflow that reports to the pool. A repeated call finds the checks that run.
 func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (CheckOldHostsResult, error) {
 	var out CheckOldHostsResult
 	hosts, err := inquiry.HostsOf(ctx, e.Client, in.Pool)
@@ -44,7 +42,7 @@ func (e *Engine) CheckOldHosts(ctx context.Context, in CheckOldHostsInput) (Chec
 	slices.SortStableFunc(hosts, func(a, b inquiry.HostNow) int { return a.CheckedAt.Compare(b.CheckedAt) })
 	for _, h := range hosts {
 		if h.Name == protocol.LocalHost && h.CheckedAt.IsZero() {
-			continue // every zone has this host, and nobody has used it yet
+			continue // in every zone, not used yet
 		}
 		out.Seen++
 		switch {

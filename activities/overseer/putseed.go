@@ -13,24 +13,23 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// PutSeedInput names a bundle in the store that is to be a seed's next generation.
+// PutSeedInput names a stored bundle that is to be a seed's next generation.
 type PutSeedInput struct {
 	Name  string              `json:"name"`
 	Ref   protocol.SeedRef    `json:"ref"`
 	Files []protocol.SeedFile `json:"files"`
 	By    string              `json:"by,omitempty"`
-	// Elsewhere names the place where somebody may be using the same login. As long as
-	// it is set, no session gets a login that rotates. Moved puts the same bundle again
-	// and says that the login is not in use elsewhere any more.
+	// Elsewhere names a place where the same login may be in use; then no session gets a
+	// login that rotates. Moved puts the same bundle and says that it is not in use
+	// elsewhere any more.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
-	// With Ask, nothing is put: the seed is only asked whether it would take the bundle
-	// now.
+	// Ask only asks whether the seed would take the bundle now.
 	Ask bool `json:"ask,omitempty"`
 }
 
-// PutSeed makes the bundle the seed's next generation, and creates the seed if it does
-// not exist. Repeating it makes no further generation.
+// PutSeed makes the bundle the seed's next generation, and the seed if needed. A repeated
+// call makes no further generation.
 func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	if in.Ask {
 		return e.wouldPut(ctx, in)
@@ -54,8 +53,7 @@ func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
 	return putRefused(in, err)
 }
 
-// wouldPut asks the seed whether it would take the bundle. A seed that does not exist
-// yet would take any bundle.
+// wouldPut asks the seed; an unknown one takes any bundle.
 func (e *Engine) wouldPut(ctx context.Context, in PutSeedInput) error {
 	h, err := e.Client.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: protocol.SeedID(in.Name), UpdateName: "put_seed", Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -78,5 +76,5 @@ func putRefused(in PutSeedInput, err error) error {
 	return err
 }
 
-// seedTaskQueue is the task queue of seeds. It is the same for all zones.
+// seedTaskQueue is the same for all zones.
 const seedTaskQueue = "fairlead"

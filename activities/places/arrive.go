@@ -19,16 +19,14 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// An arrival is the folder in which PrepareSession works.
 type arrival struct {
 	layout protocol.Layout
-	mark   folder.FolderMark // what PrepareSession writes into the mark
-	ours   bool              // this generation prepared the folder before
-	marked bool              // the folder has the mark already
+	mark   folder.FolderMark // to be written
+	ours   bool              // prepared by this generation before
+	marked bool              // the mark is written
 	warm   bool              // unchanged since this session was parked here
 }
 
-// workState says what lies in the work folder.
 func (a arrival) workState() workspaces.WorkState {
 	switch {
 	case a.mark.Restored != "":
@@ -41,13 +39,11 @@ func (a arrival) workState() workspaces.WorkState {
 	return workspaces.WorkRestored
 }
 
-// fresh reports whether no existing folder can be used again.
 func (a arrival) fresh() bool { return !a.ours && !a.warm }
 
-// arrive finds a folder to work in: the one that this generation has prepared, or the
-// one in which the session was parked. Otherwise it ends the processes there, keeps what
-// lies there in a snapshot, and removes the folder. If cannot is set, nothing can be
-// restored: arrive accepts only an existing folder and removes nothing.
+// arrive finds a folder to work in: the one that this generation has prepared, or the one
+// in which the session was parked. Otherwise it clears the place. If cannot is set, nothing
+// can be restored: arrive accepts only an existing folder and removes nothing.
 func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide site.Secrets) (arrival, error) {
 	a := arrival{layout: l, mark: folder.FolderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == protocol.CredentialsBroker}}
 	f, err := folder.LookFolder(ctx, h, l.Dir)
@@ -57,7 +53,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	dir := in.Dir
 	switch {
 	case f.Mark.Generation == in.Claim.Generation && f.Prepared:
-		// The session was parked and then got the same host again.
+		// A parked session may get the same host again.
 		a.ours, a.marked = true, !f.Mark.Parked
 		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.Mark.Restored, f.Mark.From, f.Mark.Left, f.Mark.Dir
 		a.mark.Differs = f.Mark.Differs
@@ -68,7 +64,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 		if a.warm, err = asLeft(ctx, s, h, l, in.Claim, attempt); err != nil {
 			return a, err
 		}
-		f.Mark.Parked = false // if it is not warm, something ran there since
+		f.Mark.Parked = false // not warm: something ran there since
 	}
 	switch {
 	case a.warm:
@@ -78,8 +74,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	case cannot != nil:
 		return a, cannot
 	case f.There && f.Mark.Generation == in.Claim.Generation:
-		// An earlier attempt began to prepare the folder and did not finish: nothing
-		// has run here.
+		// An earlier attempt did not finish: nothing has run here.
 		a.mark.Left = f.Mark.Left
 		if f.Mark.From != in.Restore.From() {
 			err = undoArrival(ctx, s, h, l, in, attempt)
@@ -106,9 +101,8 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	return a, err
 }
 
-// holdAnew saves the login in a folder of ours that was planted under an earlier
-// lease. codex may have rotated it since. It is saved under the session's present
-// lease, before another login is planted over it.
+// holdAnew saves the login in a folder of ours that was planted under an earlier lease,
+// before another one is planted over it.
 func holdAnew(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, was folder.FolderMark, attempt int32, hide site.Secrets) error {
 	login := was.Login()
 	if login == nil || a.mark.Brokered || !folder.LoginRotates(in.Seed) || login.Name != in.Seed.Name || login.Epoch == in.Seed.Epoch {
@@ -125,8 +119,8 @@ func holdAnew(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	return err
 }
 
-// newest returns the generation of a seed to plant after a login was saved. The refresh
-// token of the generation that the session was given may be used up by now.
+// newest returns the generation of a seed to plant after a login was saved: the refresh
+// token of told may be spent.
 func newest(ctx context.Context, s *site.Site, session string, told *protocol.SeedRef) (*protocol.SeedRef, error) {
 	now, err := s.Desk.Now(ctx, told.Name)
 	if err != nil || now.Ref == nil || now.Holders[session] != told.Epoch {
@@ -137,7 +131,6 @@ func newest(ctx context.Context, s *site.Site, session string, told *protocol.Se
 	return &ref, nil
 }
 
-// undoArrival removes what an unfinished attempt restored.
 func undoArrival(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
 	for _, gone := range []string{l.CodexHome, folder.LayoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, folder.MarkFile)} {
@@ -148,8 +141,8 @@ func undoArrival(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.
 	return nil
 }
 
-// asLeft reports whether nothing has run in a folder since a session was parked there.
-// It ends the processes there.
+// asLeft ends the processes in a folder, and reports whether nothing has run there since
+// the session was parked.
 func asLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32) (bool, error) {
 	ran, err := anyRuns(ctx, h, l)
 	if err != nil {
@@ -159,8 +152,7 @@ func asLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 		_, err = folder.EndEvery(ctx, h, l, c, attempt)
 		return false, err
 	}
-	// Reap also finds a process that begins meanwhile, so nothing has to be stopped
-	// first.
+	// Reap also finds a process that begins meanwhile.
 	survivors, err := process.Reap(ctx, h, l.Dir, folder.Mark(c.Session, l), folder.FenceOf(c, l.Dir, attempt))
 	if err != nil {
 		return false, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
@@ -173,9 +165,8 @@ func anyRuns(ctx context.Context, h hostexec.Host, l protocol.Layout) (bool, err
 	return len(names) > 0, err
 }
 
-// clearOut removes what another generation left in the session's place: it ends
-// processes, saves a rotated login, makes a snapshot of what is in no snapshot yet, and
-// only then removes the folder.
+// clearOut removes what another generation left in the session's place. left is the
+// snapshot of what was in no snapshot yet.
 func clearOut(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, was folder.FolderMark, in PrepareSessionInput, attempt int32, hide site.Secrets) (left string, err error) {
 	defer func() {
 		if err != nil {
@@ -187,8 +178,7 @@ func clearOut(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	mine := login != nil && folder.LoginRotates(in.Seed) && in.Seed.Name == login.Name
 	var seed *inquiry.SeedNow
 	if login != nil && !mine {
-		// This comes before the fence is raised, because the seed's recovery uses a
-		// lower epoch.
+		// before the fence is raised: the seed's recovery uses a lower epoch
 		if seed, err = seedLeft(ctx, s, in.Claim.Session, login, s.Ask); err == nil {
 			err = HeldAnew(ctx, s, h, l, in.Claim.Session, login, seed)
 		}
@@ -232,8 +222,7 @@ func clearOut(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	return left, removeFolder(ctx, s, h, l, fence)
 }
 
-// orPlanted returns the seed that a folder's mark names. If the mark names none, it
-// returns the known one: most likely the session has always had that one.
+// orPlanted returns marked or known: most likely the session has always had that seed.
 func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 	if marked != nil {
 		return marked
@@ -241,9 +230,8 @@ func orPlanted(marked, known *protocol.SeedRef) *protocol.SeedRef {
 	return known
 }
 
-// isKept reports whether a complete snapshot has all of a folder that was parked and in
-// which nothing has run since. A snapshot of the conversation alone does not suffice if
-// the work is removed with the folder.
+// isKept reports whether a complete snapshot has all of a parked folder in which nothing
+// has run since.
 func isKept(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, was folder.FolderMark) bool {
 	if !was.Parked || was.Snapshot == "" {
 		return false
@@ -255,12 +243,12 @@ func isKept(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	if was.Dir != "" || m.Work != protocol.WorkNone {
 		return true
 	}
-	any, _, err := folder.WorthKeeping(ctx, h, l.Dir, l.WorkDir) // l.Dir has no rollouts itself: this looks at the work alone
+	any, _, err := folder.WorthKeeping(ctx, h, l.Dir, l.WorkDir) // l.Dir has no rollouts itself: only the work counts
 	return err == nil && !any
 }
 
-// removeFolder removes our folder, and what we made in a person's work folder. The
-// credential must have been wiped before.
+// removeFolder removes our folder, and what we made in a person's. The credential must have
+// been wiped before.
 func removeFolder(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	if !l.OwnWork {
 		if err := removeMountPoints(ctx, h, l, fence); err != nil {
@@ -273,9 +261,8 @@ func removeFolder(ctx context.Context, s *site.Site, h hostexec.Host, l protocol
 	return nil
 }
 
-// keepLeft makes a snapshot of what a generation of a session left in its folder;
-// generation is 0 if the folder does not record it. Every attempt makes the same
-// snapshot. It returns "" if there was nothing to keep.
+// keepLeft makes a snapshot of what a generation (0 if unknown) left in its folder, the
+// same on every attempt, or returns "" if that was nothing.
 func keepLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, c protocol.Claim, generation int64, spec *snaps.SnapshotSpec, hide site.Secrets) (string, error) {
 	finder := c
 	if generation > 0 {
@@ -283,13 +270,12 @@ func keepLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	}
 	in := snaps.Taking{TakeSnapshotInput: snaps.TakeSnapshotInput{Claim: c, Layout: l, SnapshotSpec: lastSpec(spec)}, OwnWork: true, Left: true}
 	if l.OwnWork && in.Policy.Work == protocol.WorkNone {
-		in.Policy.Work = protocol.WorkFull // the folder is removed, and the session did not ask for that
+		in.Policy.Work = protocol.WorkFull // the session did not ask for the removal of its work
 	}
-	// Every attempt makes the same snapshot: its time is that of the generation.
 	for earlier := 0; ; earlier++ {
 		in.ID = snaps.LeftID(finder, generation, earlier)
-		// A complete snapshot that lacks something cannot be extended. Nor can a
-		// snapshot of something else, or a snapshot that this version cannot read.
+		// Another id is needed if this snapshot lacks something, is of something else, or
+		// cannot be read by this version.
 		m, err := snaps.Manifest(ctx, s, in.ID)
 		if err == nil && (snaps.Whole(m, l.OwnWork) != nil || !snaps.MadeBy(m, in)) || errors.Is(err, snapshots.ErrIncomplete) || errors.Is(err, snapshots.ErrNewer) {
 			continue
@@ -302,9 +288,8 @@ func keepLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	}
 }
 
-// lastSpec returns how a session's last snapshot is taken: by the session's policy, or
-// with all work if the policy is not known. Whatever is not in that snapshot is lost
-// with the folder.
+// lastSpec takes all work if the policy is not known, because the rest is lost with the
+// folder.
 func lastSpec(spec *snaps.SnapshotSpec) snaps.SnapshotSpec {
 	if spec == nil {
 		return snaps.SnapshotSpec{Policy: snaps.SnapshotPolicy{Work: protocol.WorkFull}}
@@ -312,8 +297,8 @@ func lastSpec(spec *snaps.SnapshotSpec) snaps.SnapshotSpec {
 	return *spec
 }
 
-// restorable reads the manifest of the snapshot that a session is to go on from. It
-// refuses a snapshot that the codex on the host cannot resume.
+// restorable reads the manifest of the snapshot to go on from. It refuses one that the
+// host's codex cannot resume.
 func restorable(ctx context.Context, s *site.Site, in PrepareSessionInput, version string) (m snapshots.Manifest, err error) {
 	if in.Restore.From() == "" {
 		return m, nil
@@ -323,7 +308,7 @@ func restorable(ctx context.Context, s *site.Site, in PrepareSessionInput, versi
 		return m, fmt.Errorf("go on from snapshot %s: %w", in.Restore.Snapshot, err)
 	}
 	if m.Session != in.Claim.Session && !in.Restore.Fork {
-		return m, kit.BadInput("snapshot %s is one of session %s: it can only be gone on from as a fork", m.ID, m.Session)
+		return m, kit.BadInput("snapshot %s belongs to session %s: another session can continue from it only as a fork", m.ID, m.Session)
 	}
 	there, ok := kit.ParseVersion(version)
 	made, known := kit.ParseVersion(m.CodexVersion)

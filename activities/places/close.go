@@ -27,11 +27,9 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// CloseSession cleans up what a session has on its host, in this order: it ends
-// processes, saves a login that codex rotated, keeps work and rollouts, wipes the
-// credential, removes our folder, checks that the folder is gone, and writes the last
-// notes. Each step may be repeated. If one fails, the later ones are not done, and the
-// error says what stays on the host.
+// CloseSession ends processes, saves a rotated login, keeps work and rollouts, wipes the
+// credential, removes our folder and writes the last notes, in this order. If a step fails,
+// the later ones are not done, and the error says what stays on the host.
 func (s *Activities) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
@@ -46,7 +44,7 @@ func (s *Activities) CloseSession(ctx context.Context, in CloseSessionInput) (Cl
 	return out, f.Failure(ctx, what, err)
 }
 
-// CloseSession does the work of the activity of that name.
+// CloseSession does the activity's work.
 func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attempt int32, hide site.Secrets) (CloseSessionResult, error) {
 	out := CloseSessionResult{Seq: in.Seq}
 	h, err := s.Host(in.Claim.Host)
@@ -55,8 +53,7 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	}
 	prepared := in.Layout != (protocol.Layout{})
 	if !prepared {
-		// PrepareSession failed, or its answer was lost. Anything that it left is in the
-		// usual folder.
+		// PrepareSession failed, or its answer was lost.
 		root, err := hostexec.Root(ctx, h, in.Claim.Host)
 		if err != nil {
 			return out, fmt.Errorf("find the root folder: %w", err)
@@ -73,7 +70,7 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, folder.LoginRotates(in.Seed)
-		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be looked at: %v", err)}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded the session's folder, which could not be examined: %v", err)}
 		out.Survivors, err = hosts.GiveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.Exists {
 		err = clearFolder(ctx, s, h, in, attempt, hide, &out)
@@ -96,7 +93,6 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	return out, err
 }
 
-// discardAfter is how long saving may take if it may be given up.
 const discardAfter = 2 * time.Minute
 
 // saveAll keeps a rotated login, the rollouts and our work folder. With Discard, it gives
@@ -109,8 +105,8 @@ func saveAll(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSession
 		return saved
 	}
 	if in.Seed != nil && hide.All == nil {
-		// Secrets of the seed that commands printed would be stored unmasked.
-		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so nobody knows what must not be kept of it", in.Seed.Name))
+		// commands may have printed secrets of the seed
+		return errors.Join(saved, fmt.Errorf("seed %s cannot be read, so its secrets are not known and cannot be kept out of the snapshot", in.Seed.Name))
 	}
 	err := s.Takes.InTurn(ctx, in.Claim.Host, func() (err error) {
 		saving, cancel := whileSaving(ctx, in.Discard)
@@ -121,8 +117,7 @@ func saveAll(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSession
 	return errors.Join(saved, err)
 }
 
-// If discard is set, whileSaving limits the time for saving. The wait at the gate does
-// not count.
+// whileSaving limits the time for saving, without the wait at the gate, if discard is set.
 func whileSaving(ctx context.Context, discard bool) (context.Context, context.CancelFunc) {
 	if discard {
 		return context.WithTimeout(ctx, discardAfter)
@@ -130,12 +125,12 @@ func whileSaving(ctx context.Context, discard bool) (context.Context, context.Ca
 	return context.WithCancel(ctx)
 }
 
-// saveLogin saves a rotating login after codex has ended. An error means that the host
-// may have the only copy. leaves says that the login is wiped next. Then it is also
-// saved under a lease that an earlier workflow of the seed granted.
+// saveLogin saves a rotating login after codex has ended. An error means that the host may
+// have the only copy. If leaves is set, the login is wiped next, so it is also saved under
+// a lease of an earlier workflow of the seed.
 func saveLogin(ctx context.Context, s *site.Site, h hostexec.Host, session string, l protocol.Layout, seed *protocol.SeedRef, hide site.Secrets, leaves bool) error {
 	if folder.LoginRotates(seed) && hide.Auth == nil {
-		return fmt.Errorf("seed %s cannot be read, so nobody can tell whether its login was rotated", seed.Name)
+		return fmt.Errorf("seed %s cannot be read, so it is not known whether its login was rotated", seed.Name)
 	}
 	k := logins.NewKeeper(s, h, session, l.CodexHome, seed, hide)
 	if k != nil {
@@ -145,10 +140,9 @@ func saveLogin(ctx context.Context, s *site.Site, h hostexec.Host, session strin
 	if !errors.Is(err, kit.ErrSeedFenced) {
 		return err
 	}
-	// If the lease has ended, this login was saved or given up by then, unless the seed
-	// waits for the login: then only the seed's recovery may fetch and wipe it. A
-	// seed's workflow that was started anew does not know the lease, and has done
-	// nothing about the login.
+	// The login of an ended lease was saved or given up by then. But if the seed waits for
+	// it, only the seed's recovery may fetch and wipe it; and a seed's workflow that was
+	// started anew does not know the lease.
 	now, nerr := s.Desk.Now(ctx, seed.Name)
 	epoch, waits := now.Holders[session]
 	switch {
@@ -160,11 +154,10 @@ func saveLogin(ctx context.Context, s *site.Site, h hostexec.Host, session strin
 		}
 		return onlyThere(seed, "%w, and codex may have rotated the login in %s on %s since", err, l.CodexHome, h.Name())
 	}
-	s.Logger.Warn("the session did not hold its seed any more; its login goes", "session", session, "seed", seed.Name)
+	s.Logger.Warn("the session does not hold its seed any more; its login is wiped unsaved", "session", session, "seed", seed.Name)
 	return nil
 }
 
-// clearFolder closes a session whose folder exists.
 func clearFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSessionInput, attempt int32, hide site.Secrets, out *CloseSessionResult) error {
 	l, fence := in.Layout, folder.FenceOf(in.Claim, in.Layout.Dir, attempt)
 	var err error
@@ -197,31 +190,28 @@ func clearFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSes
 	return removeFolder(ctx, s, h, l, fence)
 }
 
-// stays wraps an error that came before the wiping. It adds a text that says what is
-// still on the host.
+// stays adds what is still on the host to an error before the wiping.
 func stays(h hostexec.Host, l protocol.Layout, err error) error {
 	return fmt.Errorf("the credential, the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 }
 
-// ClosingID names the snapshot that closing a session makes, so that every attempt finds
-// the complete one. It contains the thread because Temporal forgets session ids after a
-// while, and they are used again. earlier is the number of earlier closing snapshots
-// that lack what could not be read.
+// ClosingID names the snapshot that closing a session makes, the same for every attempt. It
+// contains the thread because session ids are used again. earlier counts closing snapshots
+// that lack something.
 func ClosingID(in CloseSessionInput, at time.Time, earlier int) string {
 	return snaps.IdOf(in.Claim.Session, at, fmt.Sprintf("closed %s %d %s", in.Claim.Session, in.Claim.Generation, in.ThreadID)+snaps.Again(earlier))
 }
 
-// An archive describes the last snapshot that earlier attempts have completed.
 type archive struct {
-	id      string // empty if they completed none
-	whole   bool   // all that is removed with the folder could be read
-	earlier int    // number of earlier ones that are not whole, or of something else
+	id      string
+	whole   bool // has all that is removed with the folder
+	earlier int  // earlier ones that are not whole, or of something else
 }
 
 func isArchived(ctx context.Context, s *site.Site, in CloseSessionInput) (a archive, err error) {
 	all, err := snapshots.List(ctx, s.Store, in.Claim.Session)
 	if err != nil {
-		return a, fmt.Errorf("look for what is kept of it: %w", err)
+		return a, fmt.Errorf("look for the session's last snapshot: %w", err)
 	}
 	for ; ; a.earlier++ {
 		mark := ClosingID(in, s.Now(), a.earlier)
@@ -240,15 +230,14 @@ func isArchived(ctx context.Context, s *site.Site, in CloseSessionInput) (a arch
 	}
 }
 
-// closingTake describes the last snapshot of a session that closes, without its id.
 func closingTake(in CloseSessionInput) snaps.Taking {
 	spec := lastSpec(in.Snapshot)
 	spec.ThreadID = cmp.Or(in.ThreadID, spec.ThreadID)
 	return snaps.Taking{TakeSnapshotInput: snaps.TakeSnapshotInput{Claim: in.Claim, Layout: in.Layout, SnapshotSpec: spec}, OwnWork: in.Snapshot == nil}
 }
 
-// archiveFolder makes the session's last snapshot and reads every byte back from the store.
-// It returns "" if the session never had a thread and did no work.
+// archiveFolder makes the session's last snapshot and reads every byte back. It returns ""
+// if there was no thread and no work.
 func archiveFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSessionInput, hide site.Secrets) (string, error) {
 	last, err := isArchived(ctx, s, in)
 	if err != nil || last.whole {
@@ -261,8 +250,7 @@ func archiveFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseS
 	t.ID = ClosingID(in, s.Now(), last.earlier)
 	got, err := snaps.TakeWhole(ctx, s, h, t, hide)
 	if got == nil && err != nil && cannotBeKept(err) && (in.Discard || !in.Layout.OwnWork) {
-		// A person's folder stays, and Discard gives up the work alone. In both cases
-		// the conversation can still be kept.
+		// A person's folder stays, and Discard gives up the work alone.
 		s.Logger.Warn("only the conversation is kept", "session", in.Claim.Session, "dir", in.Layout.WorkDir, "error", err)
 		work := err
 		t.Policy.Work = protocol.WorkNone
@@ -276,8 +264,8 @@ func archiveFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseS
 	return got.ID, err
 }
 
-// removeMountPoints removes the mount points that codex left in a person's folder, if
-// they are empty and were not there before the session.
+// removeMountPoints removes codex's empty mount points from a person's folder, unless they
+// were there before the session.
 func removeMountPoints(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	_, err := h.Run(ctx, hostexec.Command{
 		Script: `before=$1 work=$2

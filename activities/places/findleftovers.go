@@ -17,47 +17,40 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FindLeftoversInput says on which hosts to look for folders of ended sessions that
-// their pool does not know of.
+// FindLeftoversInput is the input of FindLeftovers.
 type FindLeftoversInput struct {
-	Pool   string        `json:"pool"`   // workflow id
-	Signal string        `json:"signal"` // its name; it carries HostsLooked
-	Older  time.Duration `json:"older"`  // a folder's mark must be older than this, or it is left for the next run
-	Limit  int           `json:"limit"`  // how many hosts are looked at; those looked at longest ago come first
+	Pool   string        `json:"pool"`
+	Signal string        `json:"signal"` // carries HostsLooked
+	Older  time.Duration `json:"older"`  // younger folders are left for the next run
+	Limit  int           `json:"limit"`  // hosts; those looked at longest ago come first
 }
 
 // FindLeftoversResult says what was found.
 type FindLeftoversResult struct {
-	Hosts   int `json:"hosts"` // number of hosts that were looked at
+	Hosts   int `json:"hosts"`
 	Folders int `json:"folders"`
-	// Told are the folders, as HOST/SESSION, that the pool was told to clean up.
+	// Told are the folders, as HOST/SESSION, for the pool to clean up.
 	Told    []string `json:"told,omitempty"`
-	Unknown int      `json:"unknown,omitempty"` // folders that are not known to be ours: left alone
+	Unknown int      `json:"unknown,omitempty"` // left alone: not known to be ours
 	Skipped int      `json:"skipped,omitempty"` // hosts in quarantine
 	Left    int      `json:"left,omitempty"`    // hosts left for the next run
-	// Problems has the problems of single hosts. They do not keep the others from being
-	// looked at.
+	// Problems of a host do not stop the others.
 	Problems []string `json:"problems,omitempty"`
 }
 
 const (
-	// looksAtOnce is how many hosts are looked at concurrently.
 	looksAtOnce = 8
-	// endedAtOnce is how many folders of ended sessions on one host a run reports to
-	// the pool. unknownShown is how many unknown folders of one host it reports.
+	// endedAtOnce and unknownShown bound what a run reports of one host.
 	endedAtOnce  = 20
 	unknownShown = 10
-	// maxProblems is how many problems one run reports at most.
-	maxProblems = 50
+	maxProblems  = 50
 )
 
-// FindLeftovers lists the sessions' folders on the hosts of a pool, and tells the pool
-// which of them belong to sessions that have ended. The pool cleans up those that it did
-// not know of. Folders that are not known to be ours are only listed. FindLeftovers
-// changes nothing on hosts and may be repeated.
+// FindLeftovers tells a pool which folders on its hosts belong to sessions that have ended.
+// The pool cleans up those that it did not know of.
 func (h *Activities) FindLeftovers(ctx context.Context, in FindLeftoversInput) (FindLeftoversResult, error) {
 	var out FindLeftoversResult
-	err := errors.New("this worker has no way to the pool")
+	err := errors.New("this worker has no connection to Temporal")
 	if h.Site.Left != nil {
 		err = findLeftovers(ctx, h.Site, in, &out)
 	}
@@ -91,8 +84,8 @@ func findLeftovers(ctx context.Context, s *site.Site, in FindLeftoversInput, out
 	return nil
 }
 
-// findOn looks at some hosts concurrently, and asks for the folders' owners only after
-// that. By then, a session that arrived or left meanwhile runs, or its pool knows it.
+// findOn looks at some hosts, and asks for the folders' owners after that: a session that
+// arrived or left meanwhile then runs, or its pool knows it.
 func findOn(ctx context.Context, s *site.Site, in FindLeftoversInput, some []protocol.HostSpec, out *FindLeftoversResult) error {
 	found := make([]folder.SessionFolders, len(some))
 	errs := make([]error, len(some))
@@ -130,7 +123,6 @@ func findOn(ctx context.Context, s *site.Site, in FindLeftoversInput, some []pro
 	return nil
 }
 
-// foldersOn lists the sessions' folders on one host.
 func foldersOn(ctx context.Context, s *site.Site, spec protocol.HostSpec, older time.Duration) (folder.SessionFolders, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, hosts.HostProbeTimeout,
 		fmt.Errorf("%w: no answer within %s", hostexec.ErrUnreachable, hosts.HostProbeTimeout))
@@ -152,12 +144,11 @@ func foldersOn(ctx context.Context, s *site.Site, spec protocol.HostSpec, older 
 	return found, err
 }
 
-// judgeFolders finds out who owns the folders of a host.
 func judgeFolders(ctx context.Context, s *site.Site, found folder.SessionFolders, known []inquiry.LeftThere, looked *inquiry.HostLooked, out *FindLeftoversResult) error {
 	name := looked.Host.Name
 	out.Hosts++
 	if found.More {
-		out.problem("host %s: there are more than %d folders in %s: only those were looked at", name, folder.MaxFolders, found.Dir)
+		out.problem("host %s: there are more than %d folders in %s: the others were not looked at", name, folder.MaxFolders, found.Dir)
 	}
 	if found.Ageless {
 		out.problem("host %s cannot tell how old a file is (its find has no -mmin): what sessions left there is not found", name)

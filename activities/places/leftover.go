@@ -26,44 +26,41 @@ import (
 // Claim's generation is above the session's.
 type WipeLeftoverInput struct {
 	Claim protocol.Claim `json:"claim"`
-	// Generation and ThreadID are the session's, as far as they are known. They
-	// identify the snapshot that closing the session may have made.
+	// Generation and ThreadID, as far as known, identify the snapshot that closing may have
+	// made.
 	Generation int64  `json:"generation,omitempty"`
 	ThreadID   string `json:"thread_id,omitempty"`
-	// Found is the generation of the claim of the first try; 0 means that of Claim. It
-	// is part of the id of the snapshot of a folder that records no generation, so that
-	// every try makes the same snapshot.
+	// Found is the generation of the first try's claim; 0 means Claim's. By it every try
+	// makes the same snapshot of a folder without a generation.
 	Found int64 `json:"found,omitempty"`
-	// Seed is the seed that was planted, if any. Perhaps only its name is known.
+	// Seed is nil, or the planted seed, perhaps only its name.
 	Seed *protocol.SeedRef `json:"seed,omitempty"`
-	// Layout has the session's folders; empty if they are not known.
+	// Layout is empty if not known.
 	Layout protocol.Layout `json:"layout"`
-	// Discard says that a person has given up whatever cannot be saved.
+	// Discard says that a person has given up what cannot be saved.
 	Discard bool `json:"discard,omitempty"`
-	// Snapshot says how the session's work is kept, and names its newest snapshot (the
-	// parent), as far as these are known.
+	// Snapshot says how the work is kept, and names the parent, if known.
 	Snapshot *snaps.SnapshotSpec `json:"snapshot,omitempty"`
 }
 
 // WipeLeftoverResult says what is certain about the host afterwards.
 type WipeLeftoverResult struct {
-	Wiped   bool      `json:"wiped"`   // the credential is gone; WipeLeftover checked this
-	At      time.Time `json:"at"`      // time of the check
-	Removed bool      `json:"removed"` // our folder is gone; WipeLeftover checked this
-	// Kept is the folder that stays because nothing proves that its work and
-	// conversation are kept anywhere else.
+	Wiped   bool      `json:"wiped"` // the credential is gone (checked)
+	At      time.Time `json:"at"`
+	Removed bool      `json:"removed"` // our folder is gone (checked)
+	// Kept is the folder that stays because nothing proves that its content is kept
+	// elsewhere.
 	Kept      string             `json:"kept,omitempty"`
 	Archive   string             `json:"archive,omitempty"`
 	Survivors []process.Survivor `json:"survivors,omitempty"`
-	// GivenUp says that a rotated login for which nobody waits was wiped: a person
-	// discarded it, or has given the seed other content since.
+	// GivenUp says that a rotated login was wiped that a person discarded or has replaced
+	// in the seed.
 	GivenUp bool `json:"given_up,omitempty"`
 }
 
-// WipeLeftover ends what a session left running on a host, wipes its credential and
-// checks that it is gone, and removes its folder if the work in it is kept elsewhere or
-// was given up. If a login was rotated and is not saved, WipeLeftover fails and keeps
-// it, because the seed's recovery must save it first. It may be repeated.
+// WipeLeftover ends what a session left running on a host and wipes its credential. It
+// removes the folder if the work is kept elsewhere or was given up. It fails and keeps a
+// rotated login that is not saved, because the seed's recovery must save it first.
 func (s *Activities) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (WipeLeftoverResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	in.Claim = folder.ClaimBehind(in.Claim, in.Generation)
@@ -72,7 +69,7 @@ func (s *Activities) WipeLeftover(ctx context.Context, in WipeLeftoverInput) (Wi
 	return out, f.Failure(ctx, fmt.Sprintf("wipe what session %s left on %s", in.Claim.Session, in.Claim.Host.Name), err)
 }
 
-// WipeLeftover does the work of the activity of that name.
+// WipeLeftover does the activity's work.
 func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attempt int32, ask inquiry.SeedAnswer) (WipeLeftoverResult, error) {
 	var out WipeLeftoverResult
 	h, err := s.Host(in.Claim.Host)
@@ -91,7 +88,6 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 		return out, err
 	}
 	// With Discard and no layout, the caller believes that the session never began there.
-	// That may be wrong, but a person has given up whatever is there.
 	known := in.Layout != (protocol.Layout{})
 	f, err := hosts.LookSession(ctx, s, h, in.Claim, l, known || !in.Discard)
 	missing := kit.IsRootMissing(err) && in.Discard && known
@@ -99,7 +95,7 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 		return out, err
 	}
 	if in.Generation > 0 && f.Mark.Generation > in.Generation {
-		// The session is back and has cleaned up its leftover there.
+		// The session is back and has cleaned up there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()
 		return out, nil
 	}
@@ -110,11 +106,11 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 			err = HeldAnew(ctx, s, h, l, in.Claim.Session, planted, seed)
 		}
 		if err != nil {
-			return out, err // before the fence is raised, because the recovery uses a lower epoch
+			return out, err // before the fence is raised: the seed's recovery uses a lower epoch
 		}
 	}
 	if missing {
-		// A person gave it up. The folder was not looked at.
+		// given up without a look at the folder
 		s.Logger.Warn("what a session left is given up", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		out.GivenUp = seed != nil && folder.LoginRotates(seed.Ref)
 		out.Survivors, err = hosts.GiveUpRoot(ctx, h, l, in.Claim, attempt)
@@ -160,26 +156,25 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 	return out, err
 }
 
-// seedLeft asks the workflow of the planted seed what it knows. It returns nil if there
-// is no such workflow, or if no login that rotates was planted. It fails while the seed
-// waits for the login on the host, since only the seed's recovery may touch that login.
+// seedLeft asks the planted seed's workflow what it knows, or returns nil if there is none,
+// or no login that rotates. It fails while the seed waits for the login on the host, which
+// only the seed's recovery may touch.
 func seedLeft(ctx context.Context, s *site.Site, session string, planted *protocol.SeedRef, ask inquiry.SeedAnswer) (*inquiry.SeedNow, error) {
 	if planted == nil || planted.Kind != "" && !folder.LoginRotates(planted) {
-		return nil, nil // a login of this kind does not rotate
+		return nil, nil
 	}
 	now, ok, err := ask(ctx, planted.Name)
 	if err != nil || !ok {
 		return nil, err
 	}
 	if now.Forgot(planted.Epoch) {
-		return &now, nil // the seed's workflow does not know this lease: see HeldAnew and LoginLeft
+		return &now, nil // an unknown lease: see HeldAnew and LoginLeft
 	}
-	// A newer lease, which the session holds on another host, does not concern this
-	// login.
+	// a newer lease on another host does not concern this login
 	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
 	rotates := folder.LoginRotates(now.Ref)
 	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
-		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may want what codex made of it", planted.Name, session)
+		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may need the login that codex rotated", planted.Name, session)
 	}
 	if rotates && now.Rotated != nil && now.Rotated.Holder == session && ours(now.Rotated.Epoch) {
 		return nil, unsaved(planted.Name, "seed %s waits for a login that was rotated in session %s and is not saved", planted.Name, session)
@@ -192,29 +187,27 @@ func unsaved(seed, format string, args ...any) error {
 		Hint: "the seed fetches it by itself; `ctl seed show " + seed + "` says what it waits for, `ctl seed revive " + seed + "` gives it up"}
 }
 
-// onlyThere returns the error for a login that the seed does not know and of which the
-// host may have the only copy. planted has its lease as far as it is known. A seed
+// onlyThere returns the error for a login of which the host may have the only copy. A seed
 // takes no login whose lease is not known (epoch 0).
 func onlyThere(planted *protocol.SeedRef, format string, args ...any) error {
 	seed := planted.Name
-	hint := "it is saved as soon as seed " + seed + " exists and nobody holds it; `ctl seed show " + seed + "` says who does"
+	hint := "the login is saved as soon as seed " + seed + " exists and has no holder; `ctl seed show " + seed + "` names the holder"
 	if planted.Epoch == 0 {
-		hint = "nothing says under which lease it was planted, so it is not saved by itself; copy the auth.json and import it with `ctl seed import " + seed + " DIR` to keep it"
+		hint = "the lease under which the login was planted is not known, so the login is not saved by itself; to keep it, copy the auth.json and import it with `ctl seed import " + seed + " DIR`"
 	}
 	return &kit.TypedError{Kind: protocol.ErrTypeLoginUnsaved, Err: fmt.Errorf(format, args...),
 		Hint: hint + "; closing with --discard gives the login up, and so does `ctl seed revive " + seed + "` while nothing else of the seed is in doubt"}
 }
 
-// IsUnsaved reports whether an error says that a login is not saved.
+// IsUnsaved reports whether an error is of type ErrTypeLoginUnsaved.
 func IsUnsaved(err error) bool {
 	kind, _, _ := kit.Failing{}.Classify(err)
 	return kind == protocol.ErrTypeLoginUnsaved
 }
 
-// HeldAnew returns an error if a seed's workflow that was started anew has granted the
-// seed to the session again, and wiping the login on the host may lose the login. Call
-// HeldAnew before a fence is raised: the new lease's recovery, which may have to fetch
-// that login, uses a lower epoch.
+// HeldAnew returns an error if a seed's workflow that was started anew has granted the seed
+// to the session again, and wiping the login on the host may lose it. Call it before a
+// fence is raised: the new lease's recovery uses a lower epoch.
 func HeldAnew(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *inquiry.SeedNow) error {
 	if seed == nil || planted == nil || !seed.Forgot(planted.Epoch) {
 		return nil
@@ -230,9 +223,8 @@ func HeldAnew(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 		planted.Name, session, l.CodexHome, h.Name())
 }
 
-// mayLose reads the login on a host; auth is nil if there is none. lost reports whether
-// wiping the login may lose it: the seed does not have it, and it is newer than the
-// planted login or cannot be compared with that.
+// mayLose reads the login on a host, if any. lost reports whether wiping may lose it: the
+// seed does not have it, and it is newer than the planted one or cannot be compared.
 func mayLose(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, planted *protocol.SeedRef, seed *inquiry.SeedNow) (auth []byte, lost bool, err error) {
 	auth, _, err = kit.ReadAuth(ctx, h, path.Join(l.CodexHome, "auth.json"), "")
 	switch {
@@ -254,14 +246,13 @@ func mayLose(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layo
 	return auth, true, nil
 }
 
-// After codex has ended, LoginLeft finds out whether only the host has the login.
-// givenUp says that wiping the login gives it up and that nobody waits for it.
-// LoginLeft saves a login whose lease no workflow knows. If that fails, the error is
-// ErrTypeLoginUnsaved.
+// LoginLeft finds out, after codex has ended, whether only the host has the login, and
+// saves one whose lease no workflow knows. givenUp says that nobody waits for the login. If
+// it cannot be saved, the error is ErrTypeLoginUnsaved.
 func LoginLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *inquiry.SeedNow) (givenUp bool, err error) {
 	switch {
 	case planted == nil || planted.Kind != "" && !folder.LoginRotates(planted):
-		return false, nil // there is no login, or none that rotates
+		return false, nil
 	case seed == nil, seed.Forgot(planted.Epoch):
 		return false, saveForgotten(ctx, s, h, l, session, planted, seed)
 	case !folder.LoginRotates(seed.Ref):
@@ -271,13 +262,11 @@ func LoginLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.La
 	if err != nil {
 		return false, fmt.Errorf("look at the login that was left: %w", err)
 	}
-	// Nobody holds this login or waits for it. If it is not the seed's newest, the seed
-	// has a later one, or a person gave this one up. Wiping it loses nothing.
+	// Nobody waits for it: the seed has a later one, or a person gave this one up.
 	return auth != nil && seeds.AuthDigest(auth) != seed.Auth, nil
 }
 
-// saveForgotten saves a login whose lease no workflow knows: the workflow that granted
-// the lease was ended by force. So perhaps nobody has saved that login.
+// saveForgotten saves a login whose lease no workflow knows.
 func saveForgotten(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *inquiry.SeedNow) error {
 	auth, lost, err := mayLose(ctx, s, h, l, planted, seed)
 	if err != nil || auth == nil || !lost {
@@ -293,7 +282,7 @@ func saveForgotten(ctx context.Context, s *site.Site, h hostexec.Host, l protoco
 		case kind == protocol.ErrTypeLoginUnsaved, kind == protocol.ErrTypeFenced, kind == protocol.ErrTypeWireLost, hosts.HostFault(kind):
 			return err
 		}
-		return onlyThere(&left, "codex may have rotated the login in %s on %s, and that login is in no store: %w", l.CodexHome, h.Name(), err)
+		return onlyThere(&left, "codex may have rotated the login in %s on %s, and that login is not in the store: %w", l.CodexHome, h.Name(), err)
 	}
 	if left.Blob == "" {
 		return unsaved(fmt.Errorf("seed %s does not exist", left.Name))
@@ -309,8 +298,8 @@ func saveForgotten(ctx context.Context, s *site.Site, h hostexec.Host, l protoco
 	return nil
 }
 
-// takeAway makes a snapshot of what is in no snapshot yet, wipes the credential, checks
-// that it is gone, and removes the folder if that is allowed.
+// takeAway makes a snapshot of what is in none, wipes the credential, and removes the
+// folder if allowed.
 func takeAway(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folder.FolderMark, attempt int32, planted *protocol.SeedRef, seed *inquiry.SeedNow, out *WipeLeftoverResult) error {
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
 	kept, err := KeepFolder(ctx, s, h, l, in, was, planted, seed)
@@ -336,8 +325,7 @@ func takeAway(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	return removeFolder(ctx, s, h, l, fence)
 }
 
-// cannotBeKept reports whether another try to make a snapshot is useless. The folder
-// then stays.
+// cannotBeKept reports whether another try to make a snapshot is useless.
 func cannotBeKept(err error) bool {
 	if errors.Is(err, hostexec.ErrFenced) {
 		return false
@@ -346,8 +334,8 @@ func cannotBeKept(err error) bool {
 	return !retry
 }
 
-// KeepFolder makes sure that the content of a folder is in a snapshot, and returns the
-// snapshot's id. "" with a nil error means that nothing was worth keeping.
+// KeepFolder makes sure that a folder's content is in a snapshot, and returns the
+// snapshot's id, or "" if nothing was worth keeping.
 func KeepFolder(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folder.FolderMark, planted *protocol.SeedRef, seed *inquiry.SeedNow) (kept string, err error) {
 	if isKept(ctx, s, h, l, was) {
 		return was.Snapshot, nil
@@ -364,7 +352,7 @@ func KeepFolder(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.L
 func keepUnkept(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in WipeLeftoverInput, was folder.FolderMark, planted *protocol.SeedRef, seed *inquiry.SeedNow) (string, error) {
 	before := in.Claim
 	before.Generation = max(in.Generation, was.Generation)
-	// CloseSession may have made the last snapshot before the host was lost.
+	// Closing may have made it before the host was lost.
 	last, err := isArchived(ctx, s, CloseSessionInput{Claim: before, ThreadID: in.ThreadID, Layout: l})
 	if err != nil || last.whole {
 		return last.id, err
@@ -378,10 +366,9 @@ func keepUnkept(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.L
 	return keepLeft(ctx, s, h, l, finder, before.Generation, in.Snapshot, hide)
 }
 
-// hidingLeft returns the secrets to hide in a folder that a session left: those of the
-// planted seed as far as it is known, those of the login that codex made of it, and
-// secret answers. It sets Told because perhaps nobody has recorded whether there were
-// secret answers.
+// hidingLeft returns the secrets to hide in what a session left: of the planted seed as far
+// as known, of the login that codex made of it, and secret answers. It sets Told because
+// nobody may have recorded whether there were such answers.
 func hidingLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, now *inquiry.SeedNow) (site.Secrets, error) {
 	c := protocol.Claim{Session: session, Told: true}
 	switch {
@@ -391,7 +378,7 @@ func hidingLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.L
 	case now != nil && now.Ref != nil:
 		planted = now.Ref
 	default:
-		return site.Secrets{}, &kit.TypedError{Kind: protocol.ErrTypeSeed, Err: fmt.Errorf("seed %s is gone: nobody knows what must not be kept", planted.Name)}
+		return site.Secrets{}, &kit.TypedError{Kind: protocol.ErrTypeSeed, Err: fmt.Errorf("seed %s is gone, so its secrets are not known and cannot be kept out of the snapshot", planted.Name)}
 	}
 	sec, err := site.HidingIn(ctx, s, c, planted)
 	if err != nil {

@@ -18,9 +18,8 @@ import (
 )
 
 // ParkSession ends what a session has running on its host, saves its login, takes a
-// snapshot, and only then wipes the credential. The folder stays for the session's
-// return, with a mark of what it holds. Each step may be repeated. If one fails, the
-// later ones are not done.
+// snapshot, and only then wipes the credential. The folder stays, with a mark. If a step
+// fails, the later ones are not done.
 func (s *Activities) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (snaps.ParkSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
@@ -36,7 +35,7 @@ func (s *Activities) ParkSession(ctx context.Context, in snaps.ParkSessionInput)
 	return out, f.Failure(ctx, what, f.UntilRoom(err))
 }
 
-// ParkSession does the work of the activity of that name.
+// ParkSession does the activity's work.
 func ParkSession(ctx context.Context, s *site.Site, in snaps.ParkSessionInput, attempt int32, hide site.Secrets, p *kit.Progress) (snaps.ParkSessionResult, error) {
 	out := snaps.ParkSessionResult{Seq: in.Seq}
 	l := in.Layout
@@ -47,8 +46,7 @@ func ParkSession(ctx context.Context, s *site.Site, in snaps.ParkSessionInput, a
 	if err != nil {
 		return out, err
 	}
-	// It enters the gate before anything ends, so that a session that waits for its turn
-	// goes on working meanwhile.
+	// before anything ends: a session that waits for its turn goes on working
 	done, err := s.Takes.Enter(ctx, in.Claim.Host)
 	if err != nil {
 		return out, err
@@ -81,7 +79,6 @@ func ParkSession(ctx context.Context, s *site.Site, in snaps.ParkSessionInput, a
 	return out, err
 }
 
-// parkHere parks a session whose folder exists.
 func parkHere(ctx context.Context, s *site.Site, h hostexec.Host, in snaps.ParkSessionInput, mark folder.FolderMark, attempt int32, hide site.Secrets, p *kit.Progress) (*snaps.SnapshotBrief, error) {
 	l, fence := in.Layout, folder.FenceOf(in.Claim, in.Layout.Dir, attempt)
 	p.Step("stopping")
@@ -103,9 +100,9 @@ func parkHere(ctx context.Context, s *site.Site, h hostexec.Host, in snaps.ParkS
 	}
 	p.Step("wiping")
 	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
-		return nil, fmt.Errorf("snapshot %s is complete, the credential may still be there: %w", idOfBrief(got), err)
+		return nil, fmt.Errorf("snapshot %s is complete, but the credential may still be on the host: %w", idOfBrief(got), err)
 	}
-	// If nothing was worth keeping, the mark names no snapshot.
+	// The mark names no snapshot if nothing was worth keeping.
 	mark.Generation, mark.Parked, mark.Snapshot = in.Claim.Generation, true, ""
 	if got != nil {
 		mark.Snapshot = got.ID

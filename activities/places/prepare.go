@@ -24,17 +24,17 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Activities are the activities that prepare and clean a session's place on a host.
+// Activities are those of a session's place on a host.
 type Activities struct{ Site *site.Site }
 
 // New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
-// PrepareSession puts codex, the session's folders and its credential on the host.
-// Before that, it checks with a made-up credential that commands can be confined there
-// as asked, and that they cannot get at the credential. Without a seed the session
-// still has a CODEX_HOME of its own: codex never uses a login of the host's user. If
-// PrepareSession fails, it leaves no credential there, and no folder that it made.
+// PrepareSession puts codex, the session's folders and its credential on the host. First it
+// tries, with a made-up credential, that commands are confined as asked and cannot read the
+// credential. Without a seed the session still has its own CODEX_HOME: codex never uses a
+// login of the host's user. A failed PrepareSession leaves no credential, and no folder
+// that it made.
 func (s *Activities) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
@@ -58,7 +58,7 @@ func (s *Activities) PrepareSession(ctx context.Context, in PrepareSessionInput)
 	return out, nil
 }
 
-// PrepareSession does the work of the activity of that name.
+// PrepareSession does the activity's work.
 func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, attempt int32, hide site.Secrets, p *kit.Progress) (PrepareSessionResult, error) {
 	var out PrepareSessionResult
 	if err := kit.CheckID("session", in.Claim.Session); err != nil {
@@ -150,7 +150,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		})
 	}
 	if err == nil && !a.marked {
-		// From now on a process may run here, so the folder must be marked as ours.
+		// From now on a process may run here.
 		err = folder.WriteMark(ctx, h, l, a.mark, true, fence)
 	}
 	if err != nil {
@@ -174,7 +174,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	return out, nil
 }
 
-// personsDir resolves --dir and checks that it is a folder in which codex can work.
+// personsDir resolves --dir and checks that codex can work in it.
 func personsDir(ctx context.Context, h hostexec.Host, dir string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `d=$1
 case $d in
@@ -202,9 +202,8 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 	return path.Clean(abs), nil
 }
 
-// foldersScript makes the session's folders and marks them. The first time, it also
-// records which of codex's mount points the work folder had before. Folders with an empty
-// name are not made.
+// foldersScript makes the session's folders, except those with an empty name, and marks
+// them. The first time, it records which of codex's mount points the work folder had.
 const foldersScript = `umask 077
 flushed() { ` + folder.FlushMark + `; }
 dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
@@ -224,12 +223,10 @@ if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
 }`
 
-// furnish makes the session's folders, and restores the snapshot into them if no earlier
-// attempt has.
+// furnish makes the session's folders, and restores the snapshot if no earlier attempt has.
 func furnish(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *kit.Progress) error {
 	if a.fresh() && a.mark.Restored == folder.RestoredSnapshot {
-		// The mark comes first, so that the folder of an interrupted restore is known
-		// as ours.
+		// first the mark, so that the folder of an interrupted restore is known as ours
 		bare := l
 		bare.CodexHome, bare.WorkDir = "", ""
 		if err := MakeFolders(ctx, h, bare, a.mark, fence); err != nil {
@@ -256,12 +253,11 @@ func MakeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark f
 	return nil
 }
 
-// unprepare undoes a failed prepare. If the folder is new, it removes all of it,
-// otherwise only the credential. It removes nothing if a newer holder has the folder, or
-// if it cannot end the processes there.
+// unprepare undoes a failed prepare: it removes all of a fresh folder, otherwise only the
+// credential.
 func unprepare(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, fence hostexec.Fence, fresh bool, why error) error {
 	if errors.Is(why, hostexec.ErrFenced) {
-		return why // a newer holder has the folder by now
+		return why // a newer holder has the folder
 	}
 	ctx, cancel := kit.Afterwards(ctx)
 	defer cancel()

@@ -18,9 +18,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// StartServer starts codex app-server as a journaled process. When repeated, it finds the
-// running process. It fails while the former incarnation runs, because two processes must
-// not write one thread.
+// StartServer starts codex app-server as a journaled process, or finds the running one. It
+// fails while the former incarnation runs, because two processes must not write one thread.
 func (s *Activities) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := StartServer(ctx, s.Site, in, attempt)
@@ -28,7 +27,7 @@ func (s *Activities) StartServer(ctx context.Context, in StartServerInput) (Star
 	return out, f.Failure(ctx, "session "+in.Claim.Session+": start codex", err)
 }
 
-// StartServer does the work of the activity of that name.
+// StartServer does the activity's work.
 func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt int32) (StartServerResult, error) {
 	var out StartServerResult
 	l := in.Layout
@@ -36,14 +35,13 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 		return out, err
 	}
 	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
-		return out, kit.BadInput("incarnation %d of %q cannot be started", in.Incarnation, l.Codex)
+		return out, kit.BadInput("incarnation %d must be at least 1, and the path of codex, %q, absolute", in.Incarnation, l.Codex)
 	}
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {
 		return out, err
 	}
-	// This comes before the lock is taken, because the lock would make the folder,
-	// perhaps on another disk.
+	// before the lock, which would make the folder, perhaps on another disk
 	if _, err := hosts.LookSession(ctx, s, h, in.Claim, l, true); err != nil {
 		return out, err
 	}
@@ -61,24 +59,23 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 	})
 	var not *process.StartError
 	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
-		return out, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "see whether " + l.Codex + " and the work folder are still there; `ctl host provision`", Err: err}
+		return out, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "check that " + l.Codex + " and the work folder still exist; `ctl host provision` installs codex", Err: err}
 	}
 	if err != nil {
 		return out, err
 	}
 	if err := removeFormer(ctx, h, in, attempt); err != nil {
-		// The folders only take space, and the next start tries again.
+		// They only take space, and the next start tries again.
 		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
 	}
 	return StartServerResult{Process: folder.ServerName(in.Incarnation), PID: st.PID}, nil
 }
 
-// serverEnv returns codex's environment. It never contains a secret.
+// serverEnv returns codex's environment, which never contains a secret.
 func serverEnv(s *site.Site, l protocol.Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
-		// This is not the host's temp folder, because codex makes no helpers for a
-		// CODEX_HOME that lies in the temp folder.
+		// codex makes no helpers for a CODEX_HOME that lies in the temp folder
 		"TMPDIR": path.Join(l.Dir, "tmp"),
 	}
 	if s.TokenEndpoint != "" {
@@ -87,9 +84,8 @@ func serverEnv(s *site.Site, l protocol.Layout) map[string]string {
 	return env
 }
 
-// removeFormer removes the folders of processes older than the previous one. Before the
-// present process began, their journals were read to the end, and what they left
-// running was ended.
+// removeFormer removes the folders of processes older than the previous one, whose journals
+// were read to the end.
 func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, attempt int32) error {
 	if in.Incarnation < 3 {
 		return nil
@@ -109,9 +105,8 @@ func removeFormer(ctx context.Context, h hostexec.Host, in StartServerInput, att
 	return nil
 }
 
-// StopServer ends the process and everything that it left running. It also succeeds if
-// the process has ended or was never started. If the disk is too full for the lock, the
-// activity is retried for as long as the workflow's retry policy allows.
+// StopServer ends the process and everything that it left running, if any. If the disk is
+// too full for the lock, it is retried as long as the retry policy allows.
 func (s *Activities) StopServer(ctx context.Context, in StopServerInput) (StopServerResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := StopServer(ctx, s.Site, in, attempt)
@@ -119,7 +114,7 @@ func (s *Activities) StopServer(ctx context.Context, in StopServerInput) (StopSe
 	return out, f.Failure(ctx, "session "+in.Claim.Session+": stop codex", f.UntilRoom(err))
 }
 
-// StopServer does the work of the activity of that name.
+// StopServer does the activity's work.
 func StopServer(ctx context.Context, s *site.Site, in StopServerInput, attempt int32) (StopServerResult, error) {
 	var out StopServerResult
 	if err := folder.CheckLayout(in.Layout, in.Claim.Session); err != nil {
@@ -144,8 +139,8 @@ func StopServer(ctx context.Context, s *site.Site, in StopServerInput, attempt i
 	return out, err
 }
 
-// keepLogin saves a login that codex rotated before it ended. The file stays, so that a
-// later look can save a login that cannot be saved now.
+// keepLogin saves a rotated login. The file stays, so that a later look can save what
+// cannot be saved now.
 func keepLogin(ctx context.Context, s *site.Site, h hostexec.Host, in StopServerInput) {
 	if !folder.LoginRotates(in.Seed) {
 		return

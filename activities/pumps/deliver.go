@@ -23,27 +23,24 @@ import (
 )
 
 const (
-	// deliverWait is how long the delivery of one file may take.
 	deliverWait = 15 * time.Minute
-	// troubles is how often a delivery is tried if the host or the store fails. The
-	// pause before the second try is deliverPause, and doubles for each further one.
+	// troubles limits the tries. The pause before the second is twice deliverPause, and
+	// doubles for each further one.
 	troubles     = 3
 	deliverPause = 500 * time.Millisecond
 
 	maxDeliverName  = 200     // bytes
 	maxDeliverPath  = 4 << 10 // bytes, the kernel's limit
-	MaxDeliverWords = 2 << 10 // bytes of a description
+	MaxDeliverWords = 2 << 10 // bytes
 )
 
-// A deliverArgs has the arguments that the model gives.
 type deliverArgs struct {
 	Path        string `json:"path"`
 	Name        string `json:"name"`
 	Description string `json:"description"`
 }
 
-// A Refusal is the reason that the model gets. It is final: the same call is always
-// refused with the same words.
+// A Refusal is the final reason that the model gets for a call.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
@@ -72,9 +69,8 @@ func (a *deliverArgs) check() error {
 	return nil
 }
 
-// deliver copies a file into the store, a single time for each call.
 func (t *ToolShop) deliver(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
-	t.mu.Lock() // one at a time: the limits count all files of the session
+	t.mu.Lock() // the limits count all files of the session
 	defer t.mu.Unlock()
 	ctx, cancel := context.WithTimeoutCause(ctx, deliverWait, errTooSlow)
 	defer cancel()
@@ -102,16 +98,14 @@ func (t *ToolShop) deliver(ctx context.Context, call conversation.ToolCall) (con
 	case errors.Is(context.Cause(ctx), errTooSlow):
 		return conversation.ToolReply{Text: fmt.Sprintf("The file was not delivered: it did not arrive within %s. Deliver a smaller one, or try once more later.", deliverWait)}, nil
 	case ctx.Err() != nil:
-		return conversation.ToolReply{}, context.Cause(ctx) // the next attempt delivers the file
+		return conversation.ToolReply{}, context.Cause(ctx) // the next attempt delivers it
 	}
 	return conversation.ToolReply{Text: "The file was not delivered: there is trouble on our side, not on yours. Go on with other work and try once more later."}, nil
 }
 
 var errTooSlow = errors.New("the file does not arrive")
 
-// handOver returns the recorded outcome of a call. If there is none, it makes the
-// delivery and records the outcome. The refusal of a call beyond SessionCalls is not
-// recorded.
+// handOver returns the recorded outcome of a call, or makes and records it.
 func (t *ToolShop) handOver(ctx context.Context, call conversation.ToolCall) (records.Handover, error) {
 	key := records.HandoverKey(t.Session, call.ID)
 	if h, err := records.ReadHandover(ctx, t.Site.Store, key); !errors.Is(err, store.ErrNotFound) {
@@ -124,7 +118,7 @@ func (t *ToolShop) handOver(ctx context.Context, call conversation.ToolCall) (re
 		}
 		t.past = append([]records.Handover{}, past...)
 	}
-	if len(t.past) >= t.Limits.SessionCalls { // this refusal is not recorded
+	if len(t.past) >= t.Limits.SessionCalls {
 		return records.Handover{Refused: fmt.Sprintf("this session has called for it %d times, and no more than that is taken. Say in your answer where the file is.", len(t.past))}, nil
 	}
 	h, err := t.take(ctx, call)
@@ -140,7 +134,7 @@ func (t *ToolShop) handOver(ctx context.Context, call conversation.ToolCall) (re
 		return h, fmt.Errorf("encode what was delivered: %w", err)
 	}
 	err = t.Site.Store.Create(ctx, key, data)
-	if errors.Is(err, store.ErrExists) { // another attempt was quicker
+	if errors.Is(err, store.ErrExists) { // by another attempt
 		return records.ReadHandover(ctx, t.Site.Store, key)
 	}
 	if err == nil {
@@ -149,7 +143,7 @@ func (t *ToolShop) handOver(ctx context.Context, call conversation.ToolCall) (re
 	return h, err
 }
 
-// take brings the file into the store. A refusal says why that is not possible.
+// take brings the file into the store, or returns a Refusal.
 func (t *ToolShop) take(ctx context.Context, call conversation.ToolCall) (h records.Handover, err error) {
 	h = records.Handover{Deliverable: protocol.Deliverable{Session: t.Session, Call: call.ID, Turn: call.Turn, At: t.Site.Now().UTC()}}
 	var a deliverArgs
@@ -161,12 +155,12 @@ func (t *ToolShop) take(ctx context.Context, call conversation.ToolCall) (h reco
 	if err != nil {
 		return h, err
 	}
-	// The model's own words may contain a secret, too.
+	// The model's words may contain a secret.
 	if words := a.Path + "\n" + a.Name + "\n" + a.Description; t.Hide.All != nil && t.Hide.All.String(words) != words {
 		return h, Refusal("its path, name or description holds a credential.")
 	}
 	b := hostexec.Below{Folder: t.Layout.WorkDir, Path: a.Path, Max: t.Limits.MaxBytes, Without: t.Layout.Root}
-	if t.Layout.OwnWork { // the links of a person's folder are resolved, our root may have some
+	if t.Layout.OwnWork { // our root may have links, too
 		b.Base = t.Layout.Root
 	}
 	for range 3 {
@@ -177,15 +171,15 @@ func (t *ToolShop) take(ctx context.Context, call conversation.ToolCall) (h reco
 	return h, Said(err, a.Path)
 }
 
-// Said turns the reason why a host did not give a file into a refusal. It returns any
-// other error unchanged.
+// Said makes a Refusal of a host's reason to give no file. It returns other errors
+// unchanged.
 func Said(err error, name string) error {
 	var large *hostexec.TooLargeError
 	var why hostexec.NotGiven
 	switch {
 	case errors.As(err, &large):
 		return refusef("%s has %d bytes, and at most %d are taken. Deliver a smaller file: compress it, split it, or leave out what is not needed.", name, large.Size, large.Max)
-	case errors.Is(err, hostexec.ErrUnsupported): // another try cannot help
+	case errors.Is(err, hostexec.ErrUnsupported): // no other try can help
 		return Refusal("this host cannot give files: it has no /proc, readlink or stat. Say in your answer where the file is.")
 	case !errors.As(err, &why):
 		return err
@@ -211,7 +205,6 @@ func Said(err error, name string) error {
 	return err
 }
 
-// bring streams the file from the host into the store.
 func (t *ToolShop) bring(ctx context.Context, h records.Handover, b hostexec.Below) (_ records.Handover, err error) {
 	host, err := t.Site.Host(t.Spec)
 	if err != nil {
@@ -230,14 +223,14 @@ func (t *ToolShop) bring(ctx context.Context, h records.Handover, b hostexec.Bel
 	return h, nil
 }
 
-// A content is a file that is being copied into the store. The same content is stored
-// once for each session, but is searched for secrets each time.
+// A content is a file on its way into the store. A session stores equal content once, but
+// searches it each time.
 type content struct {
 	shop *ToolShop
 	ctx  context.Context //nolint:containedctx // lives no longer than bring
 	key  string
-	to   *store.Writer // nil if it is stored already
-	seek *seeds.Stream // nil if no secrets are known
+	to   *store.Writer // nil if stored already
+	seek *seeds.Stream // nil without known secrets
 }
 
 func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
@@ -251,7 +244,7 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	}
 	c.key = records.ContentKey(t.Session, name)
 	if slices.ContainsFunc(t.past, func(h records.Handover) bool { return h.Content == c.key }) {
-		// Its record says that the stored content is complete.
+		// its record says that the stored content is complete
 	} else if sum := t.total() + f.Size; sum > t.Limits.SessionBytes {
 		return nil, refusef("with it the session would have delivered %d bytes, and at most %d are taken. Deliver only what is needed.", sum, t.Limits.SessionBytes)
 	} else {
@@ -267,7 +260,6 @@ func (c *content) begin(f hostexec.BelowFile, call string) (io.Writer, error) {
 	return c, nil
 }
 
-// total returns how many bytes the session has delivered so far.
 func (t *ToolShop) total() (sum int64) {
 	seen := map[string]bool{}
 	for _, h := range t.past {
@@ -294,7 +286,6 @@ func (c *content) Write(p []byte) (int, error) {
 	return c.to.Write(p)
 }
 
-// finish makes the blob visible.
 func (c *content) finish() (key string, err error) {
 	if c.seek != nil {
 		c.seek.Flush()

@@ -18,26 +18,23 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// The worker's API puts the files of messages into the store. They are copied to the
-// session's host before codex gets the message. There they lie beside the work folder,
-// so that they are in no snapshot or diff. Commands can read these files if their
-// sandbox lets them read the system. They can write there only if they run without a
-// sandbox. Each file lies in a folder that is named by the file's digest, so that
-// another attempt finds it, or copies it again.
+// A pump copies the files of messages from the store to the host before codex gets the
+// message. They lie beside the work folder, so that no snapshot or diff has them. A command
+// can read them if its sandbox lets it read the system, and write there only without a
+// sandbox. Each lies in a folder named by its digest, so that another attempt finds it.
 
-// inputsDir is the folder of a session for the files of messages.
 func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
 
-// InputsDir is the folder on a session's host for the files of messages.
+// InputsDir is the host's folder for files of messages.
 func InputsDir(l protocol.Layout) string { return inputsDir(l) }
 
-// InputPath returns the path of an input file on the host.
+// InputPath is an input file's path on the host.
 func InputPath(l protocol.Layout, in protocol.Input) string {
 	return path.Join(inputsDir(l), in.Digest[:16], in.Name)
 }
 
-// PlantInputs copies the files of messages to the host, and sets their paths. If the store
-// does not have a file, its message is not sent to codex.
+// PlantInputs copies the files of messages to the host and sets their paths. A message
+// whose file the store lacks becomes Unsayable, and codex does not get it.
 func PlantInputs(ctx context.Context, s *site.Site, in RunPumpInput, attempt int32) error {
 	for i := range in.Pump.Sends {
 		send := &in.Pump.Sends[i]
@@ -45,12 +42,12 @@ func PlantInputs(ctx context.Context, s *site.Site, in RunPumpInput, attempt int
 			send.Unsayable, send.Inputs = NotSaid+err.Error(), nil
 			continue
 		}
-		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // the caller's slice does not change
+		send.Inputs = append([]protocol.Input(nil), send.Inputs...) // not the caller's slice
 		for j := range send.Inputs {
 			file := &send.Inputs[j]
 			file.Path = InputPath(in.Layout, *file)
 			if err := plantInput(ctx, s, in, *file, attempt); gone(err) {
-				send.Unsayable = fmt.Sprintf("%sits file %s is not in the store (any more), or not as it was", NotSaid, file.Name)
+				send.Unsayable = fmt.Sprintf("%sits file %s is missing from the store, or its content has changed", NotSaid, file.Name)
 			} else if err != nil {
 				return fmt.Errorf("message %s: put its file %s on the host: %w", send.ID, file.Name, err)
 			}
@@ -69,22 +66,18 @@ func PlantInputs(ctx context.Context, s *site.Site, in RunPumpInput, attempt int
 	return nil
 }
 
-// NotSaid is the beginning of the reason why a message was not sent to codex, unless codex
-// itself refused the message.
+// NotSaid begins the reason why codex did not get a message, unless codex refused it.
 const NotSaid = "it was not said to codex: "
 
-// errNotAsSaid says that a blob does not have the size or the digest that the message
-// gives.
 var errNotAsSaid = errors.New("its content is not what the message says")
 
-// gone reports whether another try to read a blob is useless.
+// gone reports whether reading a blob again is useless.
 func gone(err error) bool {
 	return errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrTorn) || errors.Is(err, errNotAsSaid)
 }
 
-// lookInputScript reports what lies at $1. It prints same if its SHA-256 is $2, and
-// strange if it is not a file. If the host cannot compute the digest, the file is copied
-// again.
+// lookInputScript prints same if the SHA-256 of $1 is $2, strange if $1 is not a file,
+// none, or other, also if the host cannot compute the digest.
 const lookInputScript = `LC_ALL=C; export LC_ALL
 if [ -h "$1" ]; then echo strange; exit 0; fi
 [ -e "$1" ] || { echo none; exit 0; }
@@ -126,14 +119,13 @@ func plantInput(ctx context.Context, s *site.Site, in RunPumpInput, file protoco
 	case err == nil:
 		return nil
 	case src.err != nil && src.err != io.EOF:
-		return src.err // an error of the store, not of the host
+		return src.err // of the store, not of the host
 	case src.n < file.Bytes && src.err == io.EOF, errors.Is(err, hostexec.ErrSource):
 		return fmt.Errorf("%w: %w", errNotAsSaid, err)
 	}
 	return err
 }
 
-// A source remembers how many bytes were read and the last error.
 type source struct {
 	r   io.Reader
 	n   int64
@@ -149,7 +141,7 @@ func (s *source) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// FillSchemas reads from the store the output schemas that are too long for a workflow.
+// FillSchemas reads output schemas that are too long for a workflow from the store.
 func FillSchemas(ctx context.Context, s *site.Site, sends []conversation.Send) error {
 	for i := range sends {
 		send := &sends[i]
@@ -157,12 +149,12 @@ func FillSchemas(ctx context.Context, s *site.Site, sends []conversation.Send) e
 			continue
 		}
 		if !owned.Is(send.SchemaBlob, owned.Messages) {
-			return kit.BadInput("message %s: blob %q is none of an output schema", send.ID, send.SchemaBlob)
+			return kit.BadInput("message %s: %q is not the blob of an output schema", send.ID, send.SchemaBlob)
 		}
 		data, err := s.Store.Get(ctx, send.SchemaBlob)
 		switch {
 		case gone(err):
-			send.Unsayable = NotSaid + "its output schema is not in the store (any more)"
+			send.Unsayable = NotSaid + "its output schema is missing from the store"
 			continue
 		case err != nil:
 			return fmt.Errorf("read the output schema of message %s: %w", send.ID, err)

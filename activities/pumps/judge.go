@@ -12,12 +12,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session's policies are in the store, each under its digest. PrepareSession puts them
-// there, and the workers that run pumps read them. A policy declines everything if it is
-// missing, has a text of another digest, or does not parse.
+// A policy in the store declines everything if it is missing, does not match its digest, or
+// does not parse.
 
 // Judge returns a function that applies the session's policies; nil if it has none. broken
-// maps the owner of each policy that cannot be used to the reason.
+// maps the owner of each unusable policy to the reason.
 func Judge(ctx context.Context, s *site.Site, in RunPumpInput) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
 	if len(in.Policies) == 0 {
 		return nil, nil, nil // a pump whose input names a policy then declines
@@ -53,8 +52,8 @@ func Judge(ctx context.Context, s *site.Site, in RunPumpInput) (judge func(conve
 	}, broken, nil
 }
 
-// askers returns everybody for whom codex asks. Rules may accept for one person alone what
-// they do not accept for several. If nobody is known, it returns one empty name.
+// askers returns everybody for whom codex asks, or one empty name. Rules may accept for one
+// person alone.
 func askers(in RunPumpInput) []string {
 	if len(in.Requesters) == 0 {
 		return []string{""}
@@ -62,8 +61,7 @@ func askers(in RunPumpInput) []string {
 	return in.Requesters
 }
 
-// strictness orders outcomes: the stricter policy wins. An unknown outcome is the strictest,
-// because it declines.
+// strictness orders outcomes, the strictest first. An unknown outcome declines.
 func strictness(o policy.Outcome) int {
 	return slices.Index([]policy.Outcome{policy.Decline, policy.Ask, policy.Accept, policy.AcceptForSession}, o)
 }
@@ -76,20 +74,20 @@ func Stricter(a, b policy.Verdict) policy.Verdict {
 	return a
 }
 
-// PumpVerdict returns a policy's verdict in the form that a pump takes.
+// PumpVerdict converts a verdict for a pump.
 func PumpVerdict(v policy.Verdict) conversation.Verdict {
 	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
 	switch v.Outcome {
 	case policy.Accept, policy.AcceptForSession:
 		out.Outcome, out.ForSession = protocol.Accept, v.Outcome == policy.AcceptForSession
 	case policy.Ask:
-	default: // also an unknown outcome
+	default:
 		out.Outcome = protocol.Decline
 	}
 	return out
 }
 
-// RequestOf returns all facts that rules may use, except who asks.
+// RequestOf returns all facts for rules, except who asks.
 func RequestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	r := policy.Request{
 		Kind: string(a.Kind), Action: a.Action, Command: a.Command, CWD: a.CWD, Work: in.Layout.WorkDir,
@@ -105,8 +103,6 @@ func RequestOf(in RunPumpInput, a conversation.Asked) policy.Request {
 	return r
 }
 
-// maxBroken is the largest length in bytes of the reason that a workflow gets for a
-// broken policy.
 const maxBroken = 2 << 10
 
 func shortened(s string, max int) string {

@@ -8,15 +8,14 @@ import (
 	"fairlead.dev/fairlead/activities/site"
 )
 
-// RecordNotes writes notes of the workflow to the transcript. It is used if a session
-// ends without its host, so that no pump can write them.
+// RecordNotes writes notes of the workflow to the transcript of a session that ends without
+// a host.
 func (s *Activities) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
 	seq, err := RecordNotes(ctx, s.Site, in)
 	return RecordNotesResult{Seq: seq}, kit.Failing{}.Failure(ctx, "session "+in.Session+": write the transcript", err)
 }
 
-// RecordNotes does the work of the activity of that name, and returns the number of the
-// newest entry.
+// RecordNotes does the activity's work, and returns the number of the newest entry.
 func RecordNotes(ctx context.Context, s *site.Site, in RecordNotesInput) (int64, error) {
 	if err := kit.CheckID("session", in.Session); err != nil {
 		return in.Seq, err

@@ -11,18 +11,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A presence tells viewers how far an attached pump is. A person who has decided a
-// request can see that codex has the decision long before the pump returns.
+// A presence tells viewers how far a pump is, long before it returns.
 type presence struct {
 	site  *site.Site
 	topic string
 
 	mu   sync.Mutex
 	now  protocol.SessionLive
-	told []byte // the state that viewers know, as JSON
+	told []byte // what viewers know
 }
 
-// attachedTo returns a presence and publishes its state.
 func attachedTo(s *site.Site, session string, st conversation.PumpState) *presence {
 	p := &presence{site: s, topic: records.SessionTopic(session), now: protocol.SessionLive{
 		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
@@ -31,8 +29,8 @@ func attachedTo(s *site.Site, session string, st conversation.PumpState) *presen
 	return p
 }
 
-// moved records a pump's place. It publishes it at once only if the thread, the turn or
-// the progress has changed.
+// moved records a pump's place, and publishes it only if the thread, the turn or the
+// progress has changed.
 func (p *presence) moved(at conversation.Place) {
 	p.mu.Lock()
 	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress
@@ -44,7 +42,6 @@ func (p *presence) moved(at conversation.Place) {
 	}
 }
 
-// settled records the delivery of a send.
 func (p *presence) settled(d protocol.Delivery) {
 	if d.State != protocol.Acknowledged {
 		return
@@ -55,7 +52,6 @@ func (p *presence) settled(d protocol.Delivery) {
 	p.tell()
 }
 
-// tell publishes the state if viewers do not know it yet.
 func (p *presence) tell() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,7 +63,6 @@ func (p *presence) tell() {
 	site.Publish(p.site, p.topic, records.LiveState, 0, p.now)
 }
 
-// gone publishes that the pump is no longer attached, and why.
 func (p *presence) gone(reason conversation.PumpReason, seq int64) {
 	site.Publish(p.site, p.topic, records.LiveState, 0, protocol.SessionLive{Reason: string(reason), Seq: seq})
 }

@@ -9,7 +9,6 @@ func useOf(st conversation.PumpState) *protocol.Use {
 	return &protocol.Use{Usage: st.Usage, TurnUsage: st.TurnUsage, Context: st.Context, RateLimits: st.RateLimits}
 }
 
-// used records what the session has used, and publishes it at once.
 func (p *presence) used(u conversation.Use) {
 	p.mu.Lock()
 	p.now.Use = &protocol.Use{Usage: u.Usage, TurnUsage: u.TurnUsage, Context: u.Context, RateLimits: u.RateLimits}

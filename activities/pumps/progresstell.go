@@ -14,13 +14,11 @@ const (
 	seldomReport  = 10 * time.Minute
 )
 
-// reportPause returns the wait before the next report of a pump that has been attached
-// for the time attached.
 func reportPause(attached time.Duration) time.Duration {
 	return min(max(attached/10, soonestReport), seldomReport)
 }
 
-// A reporter signals to the workflow the progress that the model reports.
+// A reporter signals the model's progress to the workflow.
 type reporter struct {
 	soonest time.Duration
 	tell    func(ctx context.Context, p protocol.Progress) error
@@ -29,8 +27,7 @@ type reporter struct {
 	last *protocol.Progress // guarded by mu
 }
 
-// reporterOf returns a reporter that signals the session's workflow. Without Temporal,
-// it signals nobody.
+// reporterOf returns a reporter. Without Temporal it signals nobody.
 func reporterOf(s *site.Site, in RunPumpInput) *reporter {
 	r := &reporter{soonest: soonestReport, last: in.Pump.State.Progress}
 	if s.Temporal != nil && in.Workflow != "" {
@@ -41,7 +38,6 @@ func reporterOf(s *site.Site, in RunPumpInput) *reporter {
 	return r
 }
 
-// moved records the newest report.
 func (r *reporter) moved(p *protocol.Progress) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -49,7 +45,7 @@ func (r *reporter) moved(p *protocol.Progress) {
 }
 
 func (r *reporter) now() *protocol.Progress {
-	if r == nil { // nobody talks to codex yet
+	if r == nil { // not attached yet
 		return nil
 	}
 	r.mu.Lock()
@@ -57,7 +53,7 @@ func (r *reporter) now() *protocol.Progress {
 	return r.last
 }
 
-// begin reports until ctx ends, and then closes the channel that it returns.
+// begin reports until ctx ends, then closes the returned channel.
 func (r *reporter) begin(ctx context.Context) <-chan struct{} {
 	over := make(chan struct{})
 	go func() {
@@ -83,7 +79,7 @@ func (r *reporter) run(ctx context.Context) {
 		case <-time.After(pause):
 		}
 		if p := r.now(); p != nil && p != told && r.tell(ctx, *p) == nil {
-			told = p // after a failure, the next tick tries again; the pump's result has the report in any case
+			told = p // the next tick retries; the pump's result has the report too
 		}
 	}
 }

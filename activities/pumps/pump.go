@@ -23,7 +23,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Activities are the activities that carry on a conversation.
+// Activities carry on conversations.
 type Activities struct{ Site *site.Site }
 
 // New makes the activities of a worker.
@@ -31,15 +31,13 @@ func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PumpBeat is the heartbeat of a pump.
 type PumpBeat struct {
-	// Offset is how far the journal was read. It is for display only: no attempt
-	// resumes from it.
+	// Offset is how far the journal was read, for display only: no attempt resumes from it.
 	Offset int64 `json:"offset"`
-	// API is the address of the attached worker's API, where people can watch the
-	// session.
+	// API is the address of the worker's API, for viewers.
 	API string `json:"api,omitempty"`
 	// Away is set while the host is out of reach.
 	Away *site.OutOfReach `json:"away,omitempty"`
-	// Progress is the newest report of the model. It is for display only.
+	// Progress is for display only.
 	Progress *protocol.Progress `json:"progress,omitempty"`
 }
 
@@ -47,22 +45,21 @@ const (
 	pumpBeat = 4 * time.Second
 )
 
-// An Attempt is what one execution of a pump gets from Temporal.
+// An Attempt is what Temporal gives one execution of a pump.
 type Attempt struct {
 	N    int32
 	Stop <-chan struct{} // closed when this worker stops
 	Beat func(PumpBeat)
-	Last PumpBeat // of the previous attempt
+	Last PumpBeat // the previous attempt's
 
 	reports *reporter
-	since   time.Duration // from the scheduling of the activity to the start of this attempt
+	since   time.Duration // from scheduling to the start of this attempt
 }
 
-// RunPump attaches to the session's process and carries on the conversation until the
-// workflow must act. If the workflow cancels it, it returns a normal result. If the
-// connection is lost or this worker stops, it fails so that the next attempt begins at
-// once, on any worker, and goes on at the same byte. If the host was out of reach for
-// longer than LostAfter, it returns HostLost; see OutOfReach for what counts.
+// RunPump carries on the conversation until the workflow must act. If it is cancelled, it
+// returns a normal result. If the connection is lost or this worker stops, it fails, and
+// the next attempt goes on at once at the same byte, on any worker. If the host was out of
+// reach for longer than LostAfter, it returns HostLost (see site.OutOfReach).
 func (s *Activities) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResult, error) {
 	var last PumpBeat
 	if activity.HasHeartbeatDetails(ctx) {
@@ -74,17 +71,16 @@ func (s *Activities) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResul
 	return RunPump(ctx, s.Site, in, Attempt{
 		Last: last,
 		N:    info.Attempt,
-		// Both times are from the server's clock.
+		// both are the server's
 		since: max(info.StartedTime.Sub(info.ScheduledTime), 0),
 		Stop:  activity.GetWorkerStopChannel(ctx),
 		Beat:  func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
 	})
 }
 
-// RunPump does the work of the activity of that name.
+// RunPump does the activity's work.
 func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (RunPumpResult, error) {
-	// Every failure sets its own retry delay. The delay of the retry policy applies
-	// only after a worker has died. Such a death is noticed only after a while.
+	// The retry policy's delay counts only after a worker died, which is noticed late.
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, a.N), Delay: kit.NextTry(a.N, 0)}
 	what := "session " + in.Claim.Session + ": talk to codex"
 	hide, err := site.HidingIn(ctx, s, in.Claim, in.Seed)
@@ -93,8 +89,7 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 	}
 	f.Hide = hide.All
 	began := s.Now()
-	// Heartbeats begin at once, because it may take longer than the heartbeat timeout
-	// to reach a host.
+	// Reaching a host may take longer than the heartbeat timeout.
 	var offset atomic.Int64
 	offset.Store(in.Pump.From())
 	s.Reach.Know(in.Claim.Host, a.Last.Away, began)
@@ -112,7 +107,7 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 		}
 		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
 		if errors.Is(err, hostexec.ErrNoSpace) {
-			// codex goes on once somebody has made room, so the pump is retried until then.
+			// codex goes on once there is room.
 			err = f.UntilRoom(err)
 		}
 		if lost || errors.Is(err, kit.ErrHandOver) {
@@ -124,11 +119,10 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 	return out, nil
 }
 
-// lostHost evaluates the error of an attempt. It returns a HostLost if the host has
-// been out of reach for too long by now.
+// lostHost returns a HostLost if the host is out of reach for too long.
 func lostHost(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hide site.Secrets, offset *atomic.Int64, err error) *protocol.HostLost {
 	if ctx.Err() != nil {
-		return nil // cancelled; the next pump finds out whether the host is lost
+		return nil // the next pump finds out whether the host is lost
 	}
 	now := s.Now()
 	away := s.Reach.Missed(in.Claim.Host, err, hide.All.String(err.Error()), now)
@@ -145,7 +139,7 @@ func beatOf(s *site.Site, a Attempt, h protocol.HostSpec, offset *atomic.Int64) 
 	return PumpBeat{Offset: offset.Load(), API: s.APIAddress, Away: s.Reach.Now(h), Progress: a.reports.now()}
 }
 
-// fresh returns a function that measures the delay of events; nil if Lag is not set.
+// fresh returns a function that measures the delay of events; nil without Lag.
 func fresh(s *site.Site) func(time.Time) {
 	if s.Lag == nil {
 		return nil
@@ -153,7 +147,6 @@ func fresh(s *site.Site) func(time.Time) {
 	return func(emitted time.Time) { s.Lag(s.Now().Sub(emitted)) }
 }
 
-// keepBeating sends heartbeats until the returned function is called.
 func keepBeating(s *site.Site, a Attempt, h protocol.HostSpec, offset *atomic.Int64) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -200,7 +193,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	// The transcript and the end of the conversation outlive a cancelled ctx.
+	// The transcript and the conversation's end outlive a cancelled ctx.
 	held := context.WithoutCancel(ctx)
 	t := &records.Transcript{
 		Store: s.Store, Session: in.Claim.Session, Now: s.Now,
@@ -216,7 +209,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	var keep *logins.Keeper // with a broker, codex has no login on the host
+	var keep *logins.Keeper // nil with a broker: the host has no login
 	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
 		keep = logins.NewKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
@@ -226,13 +219,11 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	}
 	defer w.Close()
 	s.Reach.Reached(in.Claim.Host)
-	// The host counts as reached until the wire broke, even if new connections failed
-	// meanwhile.
+	// The host was reached until the wire broke, even if new connections failed.
 	defer s.Reach.Reached(in.Claim.Host)
 
 	notices := keep.Noticing(held, w.Size(), offset)
-	// If the lease on the seed has ended, callBack ends the pump, because another
-	// session may have the login now.
+	// If the lease has ended, callBack ends the pump: another session may have the login.
 	stopKeeping := keep.Beside(held, callBack)
 	defer stopKeeping()
 	trimming := trimAside(held, s, in, a)
@@ -268,7 +259,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		err = ferr
 	}
 	if lost != nil && t.Err == nil {
-		KeepHeard(held, s, in, *lost, hide) // after its entries are stored
+		KeepHeard(held, s, in, *lost, hide) // after its entries
 	}
 	if t.Strange != "" {
 		s.Logger.Error("transcript differs between attempts", "session", in.Claim.Session, "what", t.Strange)
@@ -294,16 +285,14 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	stopKeeping()
 	if err != nil {
 		if !movesOn(err) {
-			// The next attempts may fail as early as this one, so that a rotated login
-			// would not be stored for a long time. This call at least reports the
-			// rotation to the seed.
+			// If the next attempts fail early, too, a rotated login would stay unsaved.
+			// Last at least reports it.
 			keep.Last(held)
 		}
 		return RunPumpResult{}, err
 	}
 	site.DropAnswers(held, s, in.Pump.Sends, res.Deliveries, in.Forget)
-	// The last look at the login comes after the watch was left, which sees later
-	// changes.
+	// The watch was left before; it sees later changes.
 	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken}
 	if out.SeedLost == nil {
 		out.SeedLost = broker.SeedLost()
@@ -317,22 +306,19 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	return out, nil
 }
 
-// movesOn reports whether the error means that another attempt goes on, or that the
-// host is out of reach.
 func movesOn(err error) bool {
 	return errors.Is(err, kit.ErrHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
 }
 
-// FillTexts reads from the store the texts that are too long for a workflow. Whoever
-// sends the session a message names the blob, so FillTexts reads only blobs of
-// messages.
+// FillTexts reads long texts of messages from the store. The sender names the blob, so it
+// reads only blobs of messages.
 func FillTexts(ctx context.Context, s *site.Site, sends []conversation.Send) error {
 	for i, send := range sends {
 		if send.Blob == "" || send.Text != "" {
 			continue
 		}
 		if !owned.Is(send.Blob, owned.Messages) {
-			return kit.BadInput("message %s: blob %q is none of a message", send.ID, send.Blob)
+			return kit.BadInput("message %s: %q is not the blob of a message", send.ID, send.Blob)
 		}
 		data, err := s.Store.Get(ctx, send.Blob)
 		if err != nil {
@@ -343,14 +329,12 @@ func FillTexts(ctx context.Context, s *site.Site, sends []conversation.Send) err
 	return nil
 }
 
-// A pumpWire is a wire that can tell how its process ended.
 type pumpWire struct {
 	conversation.Wire
-	over bool // the process had ended before the attach
+	over bool // before the attach
 	gone func() *ProcessGone
 }
 
-// exit tells a pump how its process ended.
 func (w *pumpWire) exit() (how, tail string) {
 	g := w.gone()
 	if g.State == string(process.Exited) {
@@ -404,7 +388,6 @@ func attachTo(ctx context.Context, s *site.Site, life context.Context, in RunPum
 	return &pumpWire{Wire: &journalWire{att, offset}, over: over, gone: func() *ProcessGone { return GoneOf(att.Status()) }}, nil
 }
 
-// noJournal returns a wire for a process whose journal cannot be read.
 func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {
 	return &pumpWire{Wire: goneWire{in.Pump.State.Cursor.Offset}, over: true, gone: func() *ProcessGone { return &g }}
 }
@@ -414,9 +397,8 @@ func GoneOf(st process.Status) *ProcessGone {
 	return &ProcessGone{State: string(st.State), Code: st.Code, StderrTail: kit.LastOf(st.StderrTail, 2<<10)}
 }
 
-// attend runs in parallel with a conversation. It stores entries that have waited,
-// tells viewers how far the pump is, and cancels the conversation when the workflow
-// cancels the activity or the worker stops.
+// attend stores entries that have waited, tells viewers how far the pump is, and ends the
+// conversation when the activity is cancelled or the worker stops.
 func attend(ctx context.Context, s *site.Site, held context.Context, stop <-chan struct{}, t *records.Transcript, here *presence, callBack context.CancelCauseFunc, done <-chan struct{}) {
 	flush := time.NewTicker(records.SegmentAge / 2)
 	defer flush.Stop()
@@ -426,7 +408,7 @@ func attend(ctx context.Context, s *site.Site, held context.Context, stop <-chan
 		case <-done:
 			return
 		case <-flush.C:
-			// The transcript remembers an error, which ends the conversation.
+			// The transcript keeps the error.
 			_ = t.FlushOld(held)
 			here.tell()
 		case <-cancelled:

@@ -14,25 +14,21 @@ type RunPumpInput struct {
 	Layout protocol.Layout        `json:"layout"`
 	Seed   *protocol.SeedRef      `json:"seed,omitempty"` // for redaction
 	Pump   conversation.PumpInput `json:"pump"`
-	// Files are the files of earlier messages. A host to which the session has just
-	// moved needs them.
+	// Files are those of earlier messages, for a host to which the session moved.
 	Files []protocol.Input `json:"files,omitempty"`
-	// If Credentials is CredentialsBroker, the pump gives codex access tokens.
+	// Credentials is CredentialsBroker if the pump gives codex access tokens.
 	Credentials string `json:"credentials,omitempty"`
-	// Unkept says that the session lost its lease on the seed and that codex was stopped
-	// for that. The pump only reads the journal; it neither saves the login nor watches
-	// the lease.
+	// Unkept says that the session lost its lease on the seed and codex was stopped for
+	// that. The pump only reads the journal, and does not save the login or watch the
+	// lease.
 	Unkept bool `json:"unkept,omitempty"`
-	// LostAfter is how long the host may be out of reach before the pump returns
-	// with HostLost; 0 means forever.
+	// LostAfter is how long the host may be out of reach; 0 means forever.
 	LostAfter time.Duration `json:"lost_after,omitempty"`
-	// Workflow, if set, is the id of a workflow that is sent SignalProgress with the
-	// model's reports.
+	// Workflow, if set, gets the model's reports as SignalProgress.
 	Workflow string `json:"workflow,omitempty"`
-	// Forget names the blobs of secret answers that codex will never be given.
+	// Forget names blobs of secret answers that codex will never get.
 	Forget []string `json:"forget,omitempty"`
-	// Policies judge codex's requests. Labels (of the host) and Requesters (the people
-	// who sent the turn's message or steered the turn) are input for them.
+	// Policies judge requests. Requesters sent the turn's message or steered the turn.
 	Policies   []site.PolicyRef  `json:"policies,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Requesters []string          `json:"requesters,omitempty"`
@@ -42,14 +38,13 @@ type RunPumpInput struct {
 type RunPumpResult struct {
 	Pump    conversation.PumpResult `json:"pump"`
 	Process *ProcessGone            `json:"process,omitempty"`
-	// HostLost is set if the host is given up. Then nothing else is set.
+	// HostLost is set if the host is given up, and then nothing else is.
 	HostLost *protocol.HostLost `json:"host_lost,omitempty"`
-	// SeedLost says that the session does not hold its seed any more, and that the pump
-	// was cancelled because of this. The login that codex makes is not saved, and codex
-	// must not go on.
+	// SeedLost says that the session lost its seed, which ended the pump. codex's login is
+	// not saved; codex must not go on.
 	SeedLost *protocol.Problem `json:"seed_lost,omitempty"`
-	// PolicyBroken maps the owner (PolicyRef.Of) of each policy that cannot be used
-	// to the reason. Everything was declined because of that.
+	// PolicyBroken maps the owner (PolicyRef.Of) of an unusable policy to the reason.
+	// Everything was declined.
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
 }
 

@@ -16,23 +16,21 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A pump that loses its wire returns no result, and the next pump reads the journal
-// again. If the host is lost, there is no next pump, and nobody will ever know more
-// than the last pump had read. Its entries are in the store by then. Everything else
-// that it knew is stored as well, in one blob for each session.
+// A pump that loses its wire returns no result, and the next pump reads the journal again.
+// After the loss of a host there is no next pump, only the stored entries, and one blob
+// with everything else that the last pump knew.
 
-// Heard has what the newest pump of a session knew when its wire was lost.
+// Heard is what the newest pump of a session knew when its wire was lost.
 type Heard struct {
 	Generation int64             `json:"generation"`
 	Pump       int64             `json:"pump"`
-	Since      int64             `json:"since"` // the newest entry before that pump's own
+	Since      int64             `json:"since"` // the newest entry before that pump's
 	Lost       conversation.Lost `json:"lost"`
 }
 
 func heardKey(session string) string { return "heard/" + session }
 
-// KeepHeard stores what this attempt knew, unless another attempt of the same pump knew
-// more.
+// KeepHeard stores what this attempt knew, unless another one of the same pump knew more.
 func KeepHeard(ctx context.Context, s *site.Site, in RunPumpInput, lost conversation.Lost, hide site.Secrets) {
 	now := Heard{Generation: in.Claim.Generation, Pump: in.Claim.Pump, Since: in.Pump.State.Seq, Lost: lost}
 	kit.HideIn(hide.All, &now)
@@ -64,14 +62,13 @@ func ReadHeard(ctx context.Context, s *site.Site, session string) (*Heard, error
 		err = json.Unmarshal(data, &h)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read what was heard of session %s last: %w", session, err)
+		return nil, fmt.Errorf("read the last recorded state of session %s: %w", session, err)
 	}
 	return &h, nil
 }
 
-// ForgetHeard deletes the record of the session if it is of generation upTo or an
-// earlier one, because nobody will use it any more. It only logs errors, since a later
-// call deletes the record.
+// ForgetHeard deletes a record of generation upTo or earlier. It only logs errors; a later
+// call retries.
 func ForgetHeard(ctx context.Context, s *site.Site, session string, upTo int64) {
 	h, err := ReadHeard(ctx, s, session)
 	if err == nil && h != nil && h.Generation <= upTo {
@@ -82,34 +79,32 @@ func ForgetHeard(ctx context.Context, s *site.Site, session string, upTo int64) 
 	}
 }
 
-// RecordLostInput is for a process to which nobody will attach again. State is that of
-// the newest pump that returned one. Claim's epoch is above that of every pump.
+// RecordLostInput is for a process without further pumps. State is that of the newest pump
+// that returned one. The Claim's epoch is above every pump's.
 type RecordLostInput struct {
 	Claim protocol.Claim         `json:"claim"`
-	Seed  *protocol.SeedRef      `json:"seed,omitempty"` // its secrets are hidden
+	Seed  *protocol.SeedRef      `json:"seed,omitempty"` // for redaction
 	State conversation.PumpState `json:"state"`
-	Sends []conversation.Send    `json:"sends,omitempty"` // those that codex may have
-	Notes []conversation.Note    `json:"notes,omitempty"` // those that may be on record
+	Sends []conversation.Send    `json:"sends,omitempty"` // that codex may have
+	Notes []conversation.Note    `json:"notes,omitempty"` // that may be on record
 	Turn  int                    `json:"turn"`
 }
 
-// RecordLostResult has what is known of pumps that returned no result.
+// RecordLostResult is what is known of pumps that returned no result.
 type RecordLostResult struct {
 	Seq int64 `json:"seq"`
-	// Said are the Sends that codex is known to have.
+	// Said are the Sends that codex has.
 	Said []string `json:"said,omitempty"`
-	// Noted are the Notes that are on record.
+	// Noted are the Notes on record.
 	Noted []string `json:"noted,omitempty"`
 	// Last is the newest state; nil if no pump stored one.
-	Last *conversation.PumpState `json:"last,omitempty"`
-	// Ended is how the turn ended, if that was known.
-	Ended *conversation.TurnEnd `json:"ended,omitempty"`
+	Last  *conversation.PumpState `json:"last,omitempty"`
+	Ended *conversation.TurnEnd   `json:"ended,omitempty"`
 }
 
-// RecordLost completes a transcript with all that is known of a process on a lost host:
-// entries that pumps stored without returning them, messages that codex may have had and
-// that are not recorded yet, with their delivery state, and what the agent had begun to
-// say.
+// RecordLost completes a transcript after the loss of a host: with the entries that pumps
+// stored without returning them, the messages that codex may have had, and what the agent
+// had begun to say.
 func (s *Activities) RecordLost(ctx context.Context, in RecordLostInput) (RecordLostResult, error) {
 	var f kit.Failing
 	what := "record what session " + in.Claim.Session + " had said"
@@ -122,7 +117,7 @@ func (s *Activities) RecordLost(ctx context.Context, in RecordLostInput) (Record
 	return out, f.Failure(ctx, what, err)
 }
 
-// RecordLost does the work of the activity of that name.
+// RecordLost does the activity's work.
 func RecordLost(ctx context.Context, s *site.Site, in RecordLostInput, hide site.Secrets) (RecordLostResult, error) {
 	out := RecordLostResult{Seq: in.State.Seq}
 	h, err := ReadHeard(ctx, s, in.Claim.Session)
@@ -165,7 +160,7 @@ func RecordLost(ctx context.Context, s *site.Site, in RecordLostInput, hide site
 	}
 	if h != nil {
 		out.Last, out.Ended = &h.Lost.Result.State, h.Lost.Result.Turn
-		if out.Seq == out.Last.Seq { // otherwise another attempt has read further, and died
+		if out.Seq == out.Last.Seq { // else another attempt has read further and died
 			behind = append(behind, h.Lost.Unfinished...)
 		}
 	}
@@ -173,16 +168,14 @@ func RecordLost(ctx context.Context, s *site.Site, in RecordLostInput, hide site
 	return out, err
 }
 
-// lostID is the id of the entry of a message that codex never confirmed.
+// lostID is the entry id of a message that codex never confirmed.
 func lostID(s conversation.Send) string { return "lost." + s.ID }
 
-// settled reports whether codex is known to have a message.
 func (h *Heard) settled(id string) bool {
 	return h != nil && slices.ContainsFunc(h.Lost.Result.Deliveries, func(d protocol.Delivery) bool { return d.ID == id && d.State == protocol.Acknowledged })
 }
 
-// saidAt returns the time of the last event that is known. It is the same for every
-// attempt.
+// saidAt returns the last event's time, equal for every attempt.
 func saidAt(s *site.Site, in RecordLostInput, h *Heard) time.Time {
 	at := in.State.AtMS
 	if h != nil {
@@ -191,8 +184,8 @@ func saidAt(s *site.Site, in RecordLostInput, h *Heard) time.Time {
 	return time.UnixMilli(at).UTC()
 }
 
-// sinceOf returns the entries that pumps stored without returning them, except those that
-// an earlier attempt of this activity added.
+// sinceOf returns stored entries that no pump returned, without those of an earlier
+// RecordLost.
 func sinceOf(ctx context.Context, s *site.Site, in RecordLostInput) ([]protocol.Entry, error) {
 	segs, err := records.ListSegments(ctx, s.Store, in.Claim.Session)
 	if err != nil {
@@ -205,7 +198,7 @@ func sinceOf(ctx context.Context, s *site.Site, in RecordLostInput) ([]protocol.
 		var gap *records.GapError
 		switch {
 		case errors.As(err, &gap):
-			return entries, nil // the entries after the gap will be overwritten
+			return entries, nil // those after the gap will be overwritten
 		case err != nil:
 			return nil, err
 		case mine >= 0 && e.Seq >= segs[mine].First:
@@ -220,7 +213,7 @@ func lostOwner(c protocol.Claim) records.Owner {
 	return records.Owner{Generation: c.Generation, Pump: c.Pump, Part: 1}
 }
 
-// addBehind adds entries to the transcript; those of an earlier attempt stay as they are.
+// addBehind adds entries after those of an earlier attempt.
 func addBehind(ctx context.Context, s *site.Site, in RecordLostInput, seq int64, behind []protocol.Entry, hide site.Secrets) (int64, error) {
 	t := &records.Transcript{Store: s.Store, Session: in.Claim.Session, Owner: lostOwner(in.Claim), Now: s.Now, Stored: seq}
 	for i := range behind {

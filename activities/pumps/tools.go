@@ -12,13 +12,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Tools are the names of our tools for codex.
+// Tools names our tools for codex.
 func Tools() []string { return slices.Clone(protocol.Tools) }
 
-// CheckTools returns an error if a session cannot offer these tools.
+// CheckTools refuses tools that a session cannot offer.
 func CheckTools(names []string) error { return conversation.CheckTools(names) }
 
-// A ToolShop carries out the calls that one pump's codex makes of our tools.
+// A ToolShop carries out one pump's calls of our tools.
 type ToolShop struct {
 	Site    *site.Site
 	Session string
@@ -28,10 +28,9 @@ type ToolShop struct {
 	Limits  site.DeliverLimits
 
 	mu   sync.Mutex
-	past []records.Handover // guarded by mu: the session's handovers, after they were read
+	past []records.Handover // guarded by mu; nil until read
 }
 
-// toolsOf returns nil for a session that offers no tools.
 func toolsOf(s *site.Site, in RunPumpInput, hide site.Secrets) conversation.Tooler {
 	if len(in.Pump.Thread.Tools) == 0 {
 		return nil
@@ -40,7 +39,7 @@ func toolsOf(s *site.Site, in RunPumpInput, hide site.Secrets) conversation.Tool
 	return t.Call
 }
 
-// Call carries out a call of one of our tools.
+// Call carries out one call.
 func (t *ToolShop) Call(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
 	if call.Tool != protocol.ToolDeliver {
 		return conversation.ToolReply{Text: fmt.Sprintf("Nobody knows how to carry out %q.", call.Tool)}, nil

@@ -13,21 +13,18 @@ import (
 )
 
 const (
-	// TrimStep is the least number of bytes to trim that is worth a round trip to the
-	// host.
+	// TrimStep is the least number of bytes worth a round trip.
 	TrimStep = 4 << 20
-	// Every errStep-th pump trims in any case, because codex's error log is cut
-	// together with the journal.
+	// Every errStep-th pump trims in any case: codex's error log is cut with the journal.
 	errStep = 64
-	// trimTime is the time limit for that round trip. trimWait is how long the end of a
-	// pump waits for it; the next pump can trim as well.
+	// trimTime limits the round trip. A pump's end waits trimWait; the next pump can trim,
+	// too.
 	trimTime = 10 * time.Second
 	trimWait = time.Second
 )
 
-// A trimming runs in parallel with a pump. It removes the part of the journal that
-// nobody will read again: the bytes before the Rewind of the pump's input. The workflow
-// has recorded this Rewind, so no attempt begins before it.
+// A trimming removes the part of a journal before the Rewind of the pump's input. The
+// workflow has recorded that Rewind, so no attempt begins before it.
 type trimming struct {
 	done        chan struct{}
 	cancel      context.CancelFunc
@@ -35,8 +32,8 @@ type trimming struct {
 	untrimmable bool
 }
 
-// trimDue reports whether a trimming is worth a round trip and is safe. As long as it
-// is not certain which messages codex has received, the whole journal stays.
+// trimDue reports whether a trimming is safe and worthwhile. While it is uncertain which
+// messages codex has, the whole journal stays.
 func trimDue(in RunPumpInput, a Attempt) bool {
 	st := in.Pump.State
 	if st.Untrimmable || st.Rewind-st.Trimmed < TrimStep && in.Claim.Pump%errStep != 0 {
@@ -52,7 +49,6 @@ func trimDue(in RunPumpInput, a Attempt) bool {
 	return tell == nil || tell.Incarnation == 0 && !again
 }
 
-// trimAside starts a trimming if it is due. add waits for the trimming.
 func trimAside(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) *trimming {
 	t := &trimming{done: make(chan struct{}), cancel: func() {}}
 	h, err := s.Host(in.Claim.Host)
@@ -79,7 +75,7 @@ func trimAside(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) *t
 	return t
 }
 
-// add waits for the trimming and records its result in st.
+// add waits for the trimming and records it in st.
 func (t *trimming) add(st *conversation.PumpState) {
 	defer t.cancel()
 	select {

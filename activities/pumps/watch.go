@@ -25,66 +25,56 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WatchEvery is the pause between looks at the processes of waiting sessions, if
-// Deps.WatchEvery is 0. Each pause varies by up to a fifth. Even if a worker is lost at
-// the worst moment, a session learns of an event within two minutes.
+// WatchEvery is the default pause between looks, which varies by up to a fifth. Even if a
+// worker is lost at the worst moment, a session learns of an event within two minutes.
 const WatchEvery = 25 * time.Second
 
 const (
-	// maxWatchPause is the longest pause between looks at a host that cannot
-	// be reached.
+	// maxWatchPause is the longest pause while a host cannot be reached.
 	maxWatchPause = time.Minute
-	// StirAgain is how long a session has to handle a signal. Then the signal is sent
-	// again, and each time the pause doubles.
+	// StirAgain is how long a session has to handle a signal before it is sent again; it
+	// doubles each time.
 	StirAgain = 3 * time.Minute
-	// maxPieces is how many pieces of one journal are read in one look.
 	maxPieces = 4
-	// maxWatchLine is the longest line that is read whole. Of longer lines, only the id
-	// and the method are read.
+	// maxWatchLine is the longest line that is read whole. Of others only id and method are
+	// read.
 	maxWatchLine = 64 << 10
 )
 
 // WatchHostInput is the input of WatchHost.
 type WatchHostInput struct {
 	Host protocol.HostSpec `json:"host"`
-	// Prefix and the session's name make the id of the session's workflow, which is
-	// sent Signal with a Stirred.
+	// Prefix and a session's name make the workflow id for Signal with a Stirred.
 	Prefix string `json:"prefix"`
 	Signal string `json:"signal"`
-	// Pool, if set, is the workflow that is sent the signal Back with a HostBack
-	// when the host can be reached again.
+	// Pool, if set, gets Back with a HostBack when the host is back.
 	Pool string `json:"pool,omitempty"`
 	Back string `json:"back,omitempty"`
-	// Away, if set, is the signal that the pool is sent, with a HostAway, when the
-	// host cannot be reached.
+	// Away, if set, goes to Pool with a HostAway when the host cannot be reached.
 	Away string `json:"away,omitempty"`
-	// Owed says that the pool waits for the host. Then the pool is sent Back even if
-	// the host was never away.
+	// Owed says that Pool waits, and gets Back in any case.
 	Owed bool `json:"owed,omitempty"`
 }
 
-// awayAfter is how many looks in a row must fail before the pool is sent Away.
+// awayAfter is how many failed looks in a row make the host away.
 const awayAfter = 2
 
-// Stirred tells a waiting session, which is not attached to its process, that
-// something happened to the process.
+// Stirred tells a waiting session that something happened to its process.
 type Stirred struct {
 	Host        string `json:"host"`
 	Incarnation int    `json:"incarnation"`
-	// Offset is the end of the journal's line that matters.
+	// Offset is the end of the line that matters.
 	Offset int64 `json:"offset,omitempty"`
-	// Gone is the reason why the session need not wait for the process any more:
-	// exited, lost, rebooted, absent, or journal if the journal was lost.
+	// Gone is why the process need not be waited for: exited, lost, rebooted, absent, or
+	// journal if that was lost.
 	Gone string `json:"gone,omitempty"`
 }
 
-// WatchHost watches all processes on a host for which a pump left a watch, until it is
-// cancelled. One look is one round trip for the whole host; a session to which nothing
-// happens costs nothing more. WatchHost remembers only how far it has read and what it
-// has signalled. Another attempt begins anew, and at worst sends a signal twice.
+// WatchHost watches all processes on a host for which a pump left a watch, in one round
+// trip for each look. Another attempt begins anew, and at worst sends a signal twice.
 func (s *Activities) WatchHost(ctx context.Context, in WatchHostInput) error {
 	w := &Watcher{
-		// A new attempt does not know whether the host was away meanwhile.
+		// The host may have been away before this attempt.
 		Owed: in.Owed || activity.GetInfo(ctx).Attempt > 1,
 		Site: s.Site, In: in, Stirs: map[string]*Stir{},
 		Tell: func(ctx context.Context, session string, what Stirred) error {
@@ -122,25 +112,24 @@ type Watcher struct {
 	In    WatchHostInput
 	Tell  func(ctx context.Context, session string, what Stirred) error
 	Away  func(ctx context.Context, p protocol.Problem) error
-	Back  func(ctx context.Context) error // signals the pool that the host can be reached
-	Owed  bool                            // the pool is signalled in any case
-	root  string                          // the host's root folder, after it is known
+	Back  func(ctx context.Context) error
+	Owed  bool
+	root  string // once known
 	Stirs map[string]*Stir
 
-	keepers map[string]*logins.Keeper // keepers of logins that have changed; used by WatchLogins only
+	keepers map[string]*logins.Keeper // used by WatchLogins only
 }
 
-// A Stir is the state of one watched process.
+// A Stir is the state of a watched process.
 type Stir struct {
-	from int64 // the offset at which the watch was left
-	read int64 // how far the journal was read
+	from int64
+	read int64 // of the journal
 	what Stirred
-	told int       // how often the signal what was sent
-	next time.Time // when what is sent again
+	told int       // how often what was sent
+	next time.Time // when to send it again
 }
 
-// Run looks at all watches of the host, again and again, until ctx ends or stop is closed. A
-// look that fails is tried again.
+// Run looks until ctx ends or stop is closed. It retries failed looks.
 func (w *Watcher) Run(ctx context.Context, stop <-chan struct{}) error {
 	every := w.Site.WatchEvery
 	if every <= 0 {
@@ -171,12 +160,11 @@ func (w *Watcher) Run(ctx context.Context, stop <-chan struct{}) error {
 			}
 			failures, w.Owed = 0, false
 			if err := w.Back(ctx); err != nil {
-				// The pool tries by itself from time to time.
+				// The pool also tries by itself.
 				w.Site.Logger.Warn("pool not told that the host is back", "host", w.In.Host.Name, "error", err)
 			}
 		case err != nil:
-			// No session fails because of this: events are seen as soon as the host can
-			// be reached.
+			// Events are seen once the host can be reached.
 			if failures++; failures == 1 {
 				w.Site.Logger.Warn("host cannot be watched", "host", w.In.Host.Name, "error", err)
 			}
@@ -187,19 +175,19 @@ func (w *Watcher) Run(ctx context.Context, stop <-chan struct{}) error {
 	}
 }
 
-// tellAway signals the pool that its host cannot be used, if the cause is the host.
+// tellAway signals the pool if the host is at fault.
 func (w *Watcher) tellAway(ctx context.Context, why error) {
 	kind, hint, _ := kit.Failing{}.Classify(why)
 	if !hosts.HostFault(kind) {
 		return
 	}
 	if err := w.Away(ctx, protocol.Problem{Kind: kind, Message: why.Error(), Hint: hint}); err != nil {
-		// A session that gets a slot there will report it to the pool, too.
+		// The next session there reports it, too.
 		w.Site.Logger.Warn("pool not told that the host is away", "host", w.In.Host.Name, "error", err)
 	}
 }
 
-// Look checks all watched processes of the host once.
+// Look checks all watched processes.
 func (w *Watcher) Look(ctx context.Context) error {
 	h, err := w.Site.Host(w.In.Host)
 	if err != nil {
@@ -215,8 +203,7 @@ func (w *Watcher) Look(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// If a watched process is not found any more, a pump has attached to it, or it has
-	// ended.
+	// A watched process that is not found has ended, or has a pump.
 	known := w.Stirs
 	w.Stirs = make(map[string]*Stir, len(found))
 	var errs []error
@@ -249,12 +236,10 @@ func (w *Watcher) Look(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// goneJournal is the reason if codex runs, but its journal lacks bytes that were
-// already read.
+// goneJournal says that codex runs, but its journal lacks bytes that were read.
 const goneJournal = "journal"
 
-// goneBy returns the reason why the session need not wait for the process any more; ""
-// if it must wait.
+// goneBy returns a Stirred.Gone.
 func goneBy(f process.Watched) string {
 	switch {
 	case f.State != process.Running:
@@ -265,8 +250,8 @@ func goneBy(f process.Watched) string {
 	return ""
 }
 
-// read scans the new part of a journal. It returns the end of the first line of which
-// the session must be told, or 0 if there is no such line.
+// read scans new lines. It returns the end of the first that the session must know of, or
+// 0.
 func (w *Watcher) read(ctx context.Context, h hostexec.Host, dir string, st *Stir, size int64) (int64, error) {
 	for range maxPieces {
 		if st.read >= size {
@@ -292,18 +277,17 @@ func (w *Watcher) read(ctx context.Context, h hostexec.Host, dir string, st *Sti
 		}
 		if at == st.read {
 			if len(piece) == process.MaxJournalPiece {
-				// The line is so long that only a pump can read it.
+				// only a pump can read it
 				return at + int64(len(piece)), nil
 			}
-			break // the line has no end yet
+			break // its end is not written yet
 		}
 		st.read = at
 	}
 	return 0, nil
 }
 
-// stir signals a session what happened, unless the last such signal was sent a short
-// time ago.
+// stir signals a session what happened, unless it just did.
 func (w *Watcher) stir(ctx context.Context, session string, st *Stir, what Stirred) error {
 	if what.Gone == "" && what.Offset == 0 {
 		return nil
@@ -331,12 +315,10 @@ func (w *Watcher) stir(ctx context.Context, session string, st *Stir, what Stirr
 	return nil
 }
 
-// maxTold is the number of repetitions after which the pause stops doubling. It is then
-// about three hours.
+// maxTold is when the pause, then about three hours, stops doubling.
 const maxTold = 7
 
-// leaveWatch has WatchHost watch the process while the session waits for a person
-// and no pump is attached.
+// leaveWatch has WatchHost watch the process while no pump is attached.
 func leaveWatch(ctx context.Context, s *site.Site, in RunPumpInput, n int32, at protocol.Cursor, keep *logins.Keeper) error {
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {
@@ -353,11 +335,11 @@ func leaveWatch(ctx context.Context, s *site.Site, in RunPumpInput, n int32, at 
 	case err == nil:
 		return nil
 	case errors.Is(err, hostexec.ErrNoSpace):
-		// An error would hide the session's requests. This would be worse than seeing
-		// the end of the process late.
+		// An error would hide the session's requests, which is worse than noticing the
+		// process's end late.
 		s.Logger.Warn("process is not looked after while its session waits", "session", in.Claim.Session, "host", h.Name(), "error", err)
 		return nil
 	}
-	// The next attempt finds the cause when it attaches.
+	// The next attempt finds the cause.
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
 }

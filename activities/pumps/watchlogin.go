@@ -19,15 +19,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// While a session waits or is idle, no pump is attached to its codex, but codex may go
-// on and refresh a login. So the last pump left a watch for auth.json, with a note that
-// names the seed and the lease. The host's watcher looks at all such watches in one
-// round trip. In it, the host compares two file times for each watch and starts no
-// program. The watcher reads only an auth.json that has changed. On a host without such
-// watches, a look costs only the round trip.
+// codex may refresh a login while no pump is attached. So the last pump leaves a watch for
+// auth.json, with a note of the seed and the lease. In one round trip for all, the host
+// compares two file times for each and starts no program. Only a changed auth.json is read.
 
-// leaveLogin leaves a watch for the login of a session whose turn has ended. Such a
-// session needs no watch of its process.
+// leaveLogin leaves a watch for the login of an idle session, whose process needs none.
 func leaveLogin(ctx context.Context, s *site.Site, in RunPumpInput, n int32, at protocol.Cursor, keep *logins.Keeper) {
 	if keep == nil {
 		return
@@ -35,14 +31,13 @@ func leaveLogin(ctx context.Context, s *site.Site, in RunPumpInput, n int32, at 
 	ctx, cancel := kit.Afterwards(ctx)
 	defer cancel()
 	if err := keep.WatchLogin(ctx, folder.ServerDir(in.Layout, at.Incarnation), folder.FenceOf(in.Claim, in.Layout.Dir, n)); err != nil {
-		// The turn's result matters more, and the next pump looks by itself.
+		// The turn's result matters more, and the next pump looks, too.
 		s.Logger.Warn("login of an idle session is not looked after", "session", in.Claim.Session, "host", keep.H.Name(), "error", err)
 	}
 }
 
-// loginOfNote reads the note that WatchLogin left. The host may have put anything
-// there. So the seed's workflow, which knows the holders, checks the seed and the lease
-// again.
+// loginOfNote reads WatchLogin's note. The host may have changed it, so the seed's workflow
+// checks it again.
 func loginOfNote(note string) (*protocol.SeedRef, error) {
 	data, err := base64.RawURLEncoding.DecodeString(note)
 	ref := new(protocol.SeedRef)
@@ -58,7 +53,6 @@ func loginOfNote(note string) (*protocol.SeedRef, error) {
 	return ref, nil
 }
 
-// firstLook is the pause before the first look of a watch.
 const firstLook = 500 * time.Millisecond
 
 // WatchLogins looks at the logins of waiting sessions until ctx ends.
@@ -116,7 +110,7 @@ func (w *Watcher) LookAtLogins(ctx context.Context, said map[string]*string) err
 		if said[key] == nil {
 			said[key] = new(string)
 		}
-		_ = k.LookOnce(ctx, logins.LookTimeout, said[key]) // LookOnce has logged the error
+		_ = k.LookOnce(ctx, logins.LookTimeout, said[key]) // logged by LookOnce
 	}
 	return nil
 }

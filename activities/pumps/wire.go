@@ -11,14 +11,14 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A journalWire is an attachment for a pump. It marks the errors after which only the connection is
-// gone, and counts the bytes that were read.
+// A journalWire is an attachment that marks errors of the connection and counts the bytes
+// read.
 type journalWire struct {
 	process.Attachment
-	offset *atomic.Int64 // next byte of the journal to be read
+	offset *atomic.Int64 // next byte to read
 }
 
-// Read implements io.Reader; it is called by one goroutine.
+// Read may be called by one goroutine only.
 func (w *journalWire) Read(p []byte) (int, error) {
 	n, err := w.Attachment.Read(p)
 	w.offset.Add(int64(n))
@@ -30,7 +30,7 @@ func (w *journalWire) Write(p []byte) (int, error) {
 	return n, wireError(err)
 }
 
-// wireError marks errors that end only the connection, and not the process.
+// wireError marks errors that end only the connection, not the process.
 func wireError(err error) error {
 	switch {
 	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone):
@@ -39,7 +39,6 @@ func wireError(err error) error {
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)
 }
 
-// goneWire stands for a process that has no journal.
 type goneWire struct{ size int64 }
 
 func (goneWire) Read([]byte) (int, error)  { return 0, io.EOF }

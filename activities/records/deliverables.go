@@ -17,18 +17,17 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Handover is the stored outcome of a call of deliver, so that the same call always has
-// the same reply.
+// A Handover is the stored outcome of a call of deliver, the same for each repeat.
 type Handover struct {
 	protocol.Deliverable
-	Content string `json:"content,omitempty"` // where it is in the store
-	Refused string `json:"refused,omitempty"` // the reason that the model got instead
+	Content string `json:"content,omitempty"` // its key in the store
+	Refused string `json:"refused,omitempty"` // the reason that the model got
 }
 
-// DeliverablesPrefix begins the keys of all that a session delivered.
+// DeliverablesPrefix begins the keys of a session's deliverables.
 func DeliverablesPrefix(session string) string { return "deliverables/" + session + "/" }
 
-// HandoverKey is the key of the outcome of a call of deliver.
+// HandoverKey is the key of a call's outcome.
 func HandoverKey(session, call string) string { return DeliverablesPrefix(session) + "calls/" + call }
 
 // ContentKey is the key of a delivered file.
@@ -36,7 +35,7 @@ func ContentKey(session, name string) string { return DeliverablesPrefix(session
 
 var callPattern = regexp.MustCompile(`^i[0-9]{1,9}\.[0-9]{1,18}$`)
 
-// ListHandovers returns all handovers of a session, the oldest first.
+// ListHandovers lists a session's handovers, the oldest first.
 func ListHandovers(ctx context.Context, st *store.Store, session string) ([]Handover, error) {
 	if err := kit.CheckID("session", session); err != nil {
 		return nil, err
@@ -49,7 +48,7 @@ func ListHandovers(ctx context.Context, st *store.Store, session string) ([]Hand
 	for _, info := range infos {
 		h, err := ReadHandover(ctx, st, info.Key)
 		if errors.Is(err, store.ErrNotFound) {
-			continue // it was deleted meanwhile
+			continue
 		}
 		if err != nil {
 			return nil, err
@@ -62,7 +61,7 @@ func ListHandovers(ctx context.Context, st *store.Store, session string) ([]Hand
 	return all, nil
 }
 
-// ReadHandover reads the outcome of a call of deliver.
+// ReadHandover reads a call's outcome.
 func ReadHandover(ctx context.Context, st *store.Store, key string) (h Handover, err error) {
 	data, err := st.Get(ctx, key)
 	if err != nil {
@@ -74,7 +73,7 @@ func ReadHandover(ctx context.Context, st *store.Store, key string) (h Handover,
 	return h, nil
 }
 
-// ListDeliverables lists what a session has delivered, oldest first.
+// ListDeliverables lists what a session delivered, the oldest first.
 func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]protocol.Deliverable, error) {
 	all, err := ListHandovers(ctx, st, session)
 	if err != nil {
@@ -97,8 +96,7 @@ func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]p
 	return out, nil
 }
 
-// OpenDeliverable opens the file that a session delivered by a call. The bytes can be
-// trusted only after Read has returned io.EOF.
+// OpenDeliverable opens the file of a call. Its bytes can be trusted only after io.EOF.
 func OpenDeliverable(ctx context.Context, st *store.Store, session, call string) (protocol.Deliverable, io.ReadCloser, error) {
 	if err := kit.CheckID("session", session); err != nil {
 		return protocol.Deliverable{}, nil, err
@@ -117,7 +115,7 @@ func OpenDeliverable(ctx context.Context, st *store.Store, session, call string)
 	return h.Deliverable, r, err
 }
 
-// Reply returns the answer to the model. It is the same each time.
+// Reply returns the model's answer, the same each time.
 func (h Handover) Reply() conversation.ToolReply {
 	if h.Refused != "" {
 		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}

@@ -13,24 +13,23 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrNoDiff says that codex reported no changed file of a session, or of one of its
-// turns.
+// ErrNoDiff says that codex reported no changed file.
 var ErrNoDiff = errors.New("no diff")
 
-// DiffPrefix begins the keys of all diffs of a session.
+// DiffPrefix begins the keys of a session's diffs.
 func DiffPrefix(session string) string { return "diffs/" + session + "/" }
 
-// TurnDiffs begins the keys of the diffs of a turn.
+// TurnDiffs begins the keys of a turn's diffs.
 func TurnDiffs(session string, turn int) string {
 	return fmt.Sprintf("%s%08d-", DiffPrefix(session), turn)
 }
 
-// DiffKey orders the diffs of a session by turn and then by age.
+// DiffKey orders diffs by turn and age.
 func DiffKey(session string, d protocol.TurnDiff) string {
 	return fmt.Sprintf("%s%d.%d", TurnDiffs(session, d.Turn), d.Place.Incarnation, d.Place.Offset)
 }
 
-// ParseDiff reads a key; false if it is not one of DiffKey's.
+// ParseDiff reads DiffKey's keys.
 func ParseDiff(key string) (d protocol.TurnDiff, ok bool) {
 	turn, place, ok1 := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], "-")
 	incarnation, offset, ok2 := strings.Cut(place, ".")
@@ -40,15 +39,15 @@ func ParseDiff(key string) (d protocol.TurnDiff, ok bool) {
 	return protocol.TurnDiff{Turn: n, Place: protocol.Cursor{Incarnation: i, Offset: o}}, ok1 && ok2 && errors.Join(err1, err2, err3) == nil
 }
 
-// ReadDiff returns the diff of a turn of a session. If turn is 0, it returns the diff of
-// the newest turn that has one. If there is no diff, the error is ErrNoDiff.
+// ReadDiff returns the diff of a turn; 0 means the newest turn that has one. Without any,
+// it returns ErrNoDiff.
 func ReadDiff(ctx context.Context, st *store.Store, session string, turn int) (protocol.TurnDiff, error) {
 	for range 3 {
 		d, err := readDiff(ctx, st, session, turn)
 		if !errors.Is(err, store.ErrNotFound) {
 			return d, err
 		}
-		// A newer diff has just replaced the one that was found.
+		// A newer diff has just replaced the one found.
 	}
 	return readDiff(ctx, st, session, turn)
 }
@@ -83,8 +82,7 @@ func readDiff(ctx context.Context, st *store.Store, session string, turn int) (p
 	return newest, nil
 }
 
-// NewerDiff reports whether a diff is from a later place than another one of the same
-// turn.
+// NewerDiff reports whether a is later than b.
 func NewerDiff(a, b protocol.TurnDiff) bool {
 	switch {
 	case a.Turn != b.Turn:

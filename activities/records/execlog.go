@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Streams of a command.
+// The streams of a command.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
@@ -30,10 +30,10 @@ const (
 	pieceBytes = 256 << 10 // stored at once
 	PieceAge   = time.Second
 
-	// KeepExec is how many of a stream's newest bytes the store keeps. A live viewer
-	// gets the whole stream, unless the viewer is further behind than that.
+	// KeepExec is how many newest bytes of a stream are stored. A live viewer that keeps up
+	// gets the whole stream.
 	KeepExec = 64 << 20
-	// slackExec is more than the length of any piece.
+	// slackExec is more than any piece.
 	slackExec = 1 << 20
 )
 
@@ -43,16 +43,14 @@ func pieceKey(id, stream string, at int64) string {
 	return fmt.Sprintf("%s%s-%016d", execPrefix(id), stream, at)
 }
 
-// ExecEndKey is the key of the result of a command.
+// ExecEndKey is the key of a command's result.
 func ExecEndKey(id string) string { return execPrefix(id) + "end" }
 
-// A piece is a stored part of a stream.
 type piece struct {
 	Key string
 	At  int64
 }
 
-// listPieces returns what the store holds of a stream, in order.
 func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piece, error) {
 	prefix := execPrefix(id) + stream + "-"
 	infos, err := st.List(ctx, prefix)
@@ -66,16 +64,15 @@ func listPieces(ctx context.Context, st *store.Store, id, stream string) ([]piec
 		}
 	}
 	slices.SortFunc(pieces, func(a, b piece) int { return cmp.Compare(a.At, b.At) })
-	// Skip pieces before the bytes that are kept: an earlier attempt that was taken for
-	// dead may have stored pieces again that were already deleted.
+	// a late attempt may have stored deleted pieces again
 	for len(pieces) > 0 && pieces[0].At < pieces[len(pieces)-1].At-KeepExec-slackExec {
 		pieces = pieces[1:]
 	}
 	return pieces, nil
 }
 
-// OpenLog opens a stream for writing where its stored output ends. Pieces follow each
-// other without overlap, even if several attempts wrote them.
+// OpenLog opens a stream for writing at its stored end. Pieces do not overlap, whichever
+// attempts wrote them.
 func OpenLog(ctx context.Context, st *store.Store, id, stream string, now func() time.Time) (*ExecLog, error) {
 	l := &ExecLog{Store: st, ID: id, Stream: stream, Now: now, Keep: KeepExec}
 	var err error
@@ -96,18 +93,18 @@ type ExecLog struct {
 	Store      *store.Store
 	ID, Stream string
 	Now        func() time.Time
-	Keep       int64   // how many of the newest bytes stay
-	pieces     []piece // in the store
+	Keep       int64 // newest bytes that stay
+	pieces     []piece
 
 	mu     sync.Mutex
-	at     int64 // of pending
+	at     int64 // the offset of buf
 	buf    bytes.Buffer
 	Stored int64
 	since  time.Time
 	err    error
 }
 
-// Add takes output. It stores a piece when there is enough of it.
+// Add takes output, and stores full pieces.
 func (l *ExecLog) Add(ctx context.Context, at int64, data []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -131,14 +128,14 @@ func (l *ExecLog) Add(ctx context.Context, at int64, data []byte) error {
 	return nil
 }
 
-// Flush stores what was added.
+// Flush stores all.
 func (l *ExecLog) Flush(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.write(ctx)
 }
 
-// FlushOld does what Flush does if the oldest output has waited for PieceAge.
+// FlushOld flushes if output has waited for PieceAge.
 func (l *ExecLog) FlushOld(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -154,8 +151,7 @@ func (l *ExecLog) write(ctx context.Context) error {
 		n := int64(l.buf.Len())
 		err := l.Store.Create(ctx, key, l.buf.Bytes())
 		if errors.Is(err, store.ErrExists) {
-			// Another attempt wrote a piece under this key. That piece may be shorter
-			// or longer.
+			// Another attempt wrote this piece, perhaps shorter or longer.
 			var there []byte
 			there, err = l.Store.Get(ctx, key)
 			n = int64(len(there))
@@ -176,7 +172,6 @@ func (l *ExecLog) write(ctx context.Context) error {
 	return l.err
 }
 
-// drop removes the oldest pieces that need not be kept.
 func (l *ExecLog) drop(ctx context.Context) {
 	for len(l.pieces) > 1 && l.pieces[1].At <= l.Stored-l.Keep {
 		if err := l.Store.Delete(ctx, l.pieces[0].Key); err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -187,10 +182,8 @@ func (l *ExecLog) drop(ctx context.Context) {
 	}
 }
 
-// ReadExec yields the stored output of a command, from byte from of a stream on, in
-// order and without overlap. If old output was dropped, the output begins later: see At
-// of the first chunk. A command that still runs may have more that is not stored yet.
-// After an error, nothing more is yielded.
+// ReadExec yields stored output from byte from on, in order and without overlap, later if
+// old output was dropped: see At. A running command may have more. An error comes last.
 func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int64) iter.Seq2[protocol.ExecChunk, error] {
 	return func(yield func(protocol.ExecChunk, error) bool) {
 		if err := kit.CheckID("exec", id); err != nil {
@@ -212,7 +205,7 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 			}
 			data, err := st.Get(ctx, p.Key)
 			if errors.Is(err, store.ErrNotFound) && i+1 < len(pieces) && next <= p.At {
-				next = pieces[i+1].At // it was dropped just now
+				next = pieces[i+1].At // dropped just now
 				continue
 			}
 			if err != nil {
@@ -233,7 +226,7 @@ func ReadExec(ctx context.Context, st *store.Store, id, stream string, from int6
 	}
 }
 
-// ReadExecEnd returns how a command ended; false if it has not ended.
+// ReadExecEnd returns how a command ended; false if it has not.
 func ReadExecEnd(ctx context.Context, st *store.Store, id string) (protocol.ExecResult, bool, error) {
 	var out protocol.ExecResult
 	if err := kit.CheckID("exec", id); err != nil {

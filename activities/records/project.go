@@ -5,15 +5,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Forms of a transcript, for callers that do not use package conversation.
-
-// TranscriptMarkdown returns a transcript for people to keep.
+// TranscriptMarkdown returns a transcript for people.
 func TranscriptMarkdown(title string, entries []protocol.Entry) []byte {
 	return conversation.Markdown(title, entries)
 }
 
-// TranscriptChat returns a transcript as chat messages, one JSON object per line.
+// TranscriptChat returns chat messages, one JSON object per line.
 func TranscriptChat(entries []protocol.Entry) []byte { return conversation.ChatLines(entries) }
 
-// Harmless returns a text without the parts that a terminal would interpret.
+// Harmless removes what a terminal would interpret.
 func Harmless(s string) string { return conversation.Harmless(s) }

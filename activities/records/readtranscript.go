@@ -10,22 +10,20 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A GapError says that entries are missing from a transcript in the store. The entries
-// before the gap were yielded.
+// A GapError names missing entries, after those that were yielded.
 type GapError struct {
 	Session string
-	From    int64 // the first one missing
-	To      int64 // the last one missing
+	From    int64 // the first missing
+	To      int64 // the last missing
 }
 
 func (e *GapError) Error() string {
 	return fmt.Sprintf("transcript of %s: entries %d to %d are missing from the store", e.Session, e.From, e.To)
 }
 
-// ReadTranscript yields the stored entries of a session in order, each one once. It
-// begins with entry from, or 1 if from is less. An attached pump may hold entries of
-// its last seconds that are not stored yet. After an error, nothing more is yielded. If
-// entries are missing, the error is a *GapError.
+// ReadTranscript yields a session's stored entries from number from on, in order, each
+// once. Those of an attached pump's last seconds may be missing. An error comes last, a
+// *GapError if entries are missing.
 func ReadTranscript(ctx context.Context, st *store.Store, session string, from int64) iter.Seq2[protocol.Entry, error] {
 	return func(yield func(protocol.Entry, error) bool) {
 		if err := kit.CheckID("session", session); err != nil {
@@ -65,8 +63,8 @@ func ReadTranscript(ctx context.Context, st *store.Store, session string, from i
 	}
 }
 
-// startAt returns the index of the segment that holds entry seq. Owners write without
-// overlap, so it is a segment of the last owner that began at or below seq.
+// startAt returns the index of seq's segment. Owners do not overlap, so it is of the last
+// owner that began by seq.
 func startAt(segs []Segment, seq int64) int {
 	start := 0
 	for i, s := range segs {

@@ -11,22 +11,20 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A Segment is a run of transcript entries in the store. Its name has its first entry
-// and the pump that wrote it. Attempts of one pump use the same names, and no attempt
-// overwrites a segment of another.
+// A Segment is a run of stored entries, named by its first entry and owner. A pump's
+// attempts use the same names and never overwrite segments.
 type Segment struct {
 	Key   string
 	First int64
 	Owner Owner
 }
 
-// An Owner is a writer of a transcript. Owners are ordered: a segment of a later owner
-// voids the entries of earlier owners from its first entry on. Only entries that no
-// pump reported to the workflow become void. They come from a dead attempt at a pump
-// that was then given up.
+// An Owner is a writer of a transcript. A later owner's segment voids earlier owners'
+// entries from its first entry on. Only entries that no pump reported become void: those of
+// a dead attempt at a pump that was given up.
 type Owner struct {
 	Generation, Pump int64
-	// Part is 0 for a pump, and 1 for entries that another activity adds after it.
+	// Part is 1 for entries that another activity adds after the pump.
 	Part int64
 }
 
@@ -41,7 +39,6 @@ func segmentKey(session string, first int64, o Owner) string {
 	return fmt.Sprintf("%s%012d-%d.%d.%d", transcriptPrefix(session), first, o.Generation, o.Pump, o.Part)
 }
 
-// parseSegment reads a key; false if it is not one of segmentKey's.
 func parseSegment(key string) (Segment, bool) {
 	name := key[strings.LastIndexByte(key, '/')+1:]
 	first, rest, ok := strings.Cut(name, "-")
@@ -60,7 +57,7 @@ func parseSegment(key string) (Segment, bool) {
 	return Segment{Key: key, First: n[0], Owner: Owner{n[1], n[2], n[3]}}, true
 }
 
-// ListSegments returns a session's segments in the order of their entries.
+// ListSegments returns a session's segments in order.
 func ListSegments(ctx context.Context, st *store.Store, session string) ([]Segment, error) {
 	infos, err := st.List(ctx, transcriptPrefix(session))
 	if err != nil {
@@ -78,9 +75,8 @@ func ListSegments(ctx context.Context, st *store.Store, session string) ([]Segme
 	return segs, nil
 }
 
-// voidFrom returns a function that reports whether an owner's entry with this seq is
-// void. It is void if a later owner among segs wrote a segment that begins there or
-// earlier.
+// voidFrom returns a function that reports whether an entry is void: a later owner began
+// there or earlier.
 func voidFrom(segs []Segment) func(Owner, int64) bool {
 	first := map[Owner]int64{}
 	for _, s := range segs {

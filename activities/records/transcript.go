@@ -14,14 +14,14 @@ import (
 )
 
 const (
-	// SegmentBytes is the size at which a segment is cut.
+	// SegmentBytes is when a segment is cut.
 	SegmentBytes = 64 << 10
-	// SegmentAge is how long an entry waits for others before it is stored.
+	// SegmentAge is how long an entry waits for others.
 	SegmentAge = 2 * time.Second
 )
 
-// A Transcript writes entries of one session into the store, in order. It is
-// safe for concurrent use; an error is final.
+// A Transcript stores a session's entries in order. It is safe for concurrent use; an error
+// is final.
 type Transcript struct {
 	Store   *store.Store
 	Session string
@@ -29,13 +29,13 @@ type Transcript struct {
 	Now     func() time.Time
 
 	mu      sync.Mutex
-	pending []line // not yet in the store, without a gap
+	pending []line // in order, not stored yet
 	bytes   int
-	since   time.Time // when the oldest of pending was added
-	Stored  int64     // newest seq that is in the store
+	since   time.Time // of the oldest of pending
+	Stored  int64     // the newest stored seq
 	Err     error
-	// Strange is set if another attempt stored a different entry under one of our
-	// numbers. Then the fold was not deterministic.
+	// Strange says that another attempt stored a different entry under the same number: the
+	// fold was not deterministic.
 	Strange string
 }
 
@@ -45,7 +45,7 @@ type line struct {
 	json []byte
 }
 
-// Add takes an entry. The entry is in the store after a later flush has returned nil.
+// Add takes an entry. It is stored once a later flush has returned nil.
 func (t *Transcript) Add(ctx context.Context, e protocol.Entry) error {
 	data, err := json.Marshal(e)
 	if err != nil {
@@ -73,14 +73,14 @@ func (t *Transcript) Add(ctx context.Context, e protocol.Entry) error {
 	return nil
 }
 
-// Flush stores the pending entries.
+// Flush stores pending entries.
 func (t *Transcript) Flush(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.write(ctx)
 }
 
-// FlushOld stores the pending entries if the oldest has waited for SegmentAge.
+// FlushOld flushes if the oldest entry has waited for SegmentAge.
 func (t *Transcript) FlushOld(ctx context.Context) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,8 +98,7 @@ func (t *Transcript) write(ctx context.Context) error {
 		case err == nil:
 			t.drop(t.pending[len(t.pending)-1].seq)
 		case errors.Is(err, store.ErrExists):
-			// Another attempt wrote this segment. It may have fewer or more entries
-			// than ours.
+			// Another attempt wrote this segment, perhaps with fewer or more entries.
 			if err := t.skipStored(ctx, key); err != nil {
 				t.Err = err
 			}
@@ -124,7 +123,7 @@ func (t *Transcript) skipStored(ctx context.Context, key string) error {
 		return err
 	}
 	if len(there) == 0 || there[0].Seq != t.pending[0].seq {
-		return fmt.Errorf("transcript segment %s does not hold what its name says", key)
+		return fmt.Errorf("transcript segment %s does not begin with the entry that its name says", key)
 	}
 	for i, e := range there {
 		if i < len(t.pending) && t.pending[i].id != e.ID && t.Strange == "" {
@@ -135,7 +134,6 @@ func (t *Transcript) skipStored(ctx context.Context, key string) error {
 	return nil
 }
 
-// drop forgets pending entries up to seq.
 func (t *Transcript) drop(seq int64) {
 	for len(t.pending) > 0 && t.pending[0].seq <= seq {
 		t.bytes -= len(t.pending[0].json)

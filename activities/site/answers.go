@@ -21,22 +21,20 @@ import (
 )
 
 // Secret answers never enter a workflow. The worker's API seals them into the store, a
-// decision names the blob, and the pump that delivers the decision reads it. As long as
-// the session lives, codex may repeat or print these answers. So a sealed copy stays
-// for the redactors of later pumps and snapshots, until the session is closed and no
-// host has anything of it.
+// decision names the blob, and the delivering pump reads it. codex may repeat the answers,
+// so a sealed copy stays for redaction until the session is closed and no host has anything
+// of it.
 const (
-	// AnswersPrefix is the prefix of answers that wait for the pump, by session.
+	// AnswersPrefix is for answers that wait for a pump.
 	AnswersPrefix = "answers/"
-	// ToldPrefix is the prefix of the copies for redaction, by session.
+	// ToldPrefix is for copies for redaction.
 	ToldPrefix = "told/"
-	// AnswersKept is how long answers wait for a session that has not delivered them.
+	// AnswersKept is how long undelivered answers wait.
 	AnswersKept = 45 * 24 * time.Hour
 )
 
-// SecretAnswers checks that answers fit the questions of a request. The decision itself
-// answers the questions in apart, so they are left out. It returns the answers in
-// codex's form. An error means that the answers do not fit.
+// SecretAnswers checks answers against a request's questions, except those in apart, and
+// returns them in codex's form.
 func SecretAnswers(r protocol.Request, answers map[string][]string, apart []string) (map[string][]string, error) {
 	rest := slices.DeleteFunc(slices.Clone(r.Questions), func(q protocol.Question) bool { return slices.Contains(apart, q.ID) })
 	if len(rest) == 0 {
@@ -45,10 +43,10 @@ func SecretAnswers(r protocol.Request, answers map[string][]string, apart []stri
 	return conversation.CheckAnswers(rest, answers)
 }
 
-// StoreAnswers seals answers to the request with that digest, and returns the name by
-// which a decision refers to them. Equal answers to one approval get the same name, so
-// that several people can approve the same answers. Without the store's key the name
-// reveals nothing. If approval is empty, each call makes a new name.
+// StoreAnswers seals answers to the request with that digest, and returns their name. Equal
+// answers to one approval get the same name, so that several people can approve them;
+// without the store's key it reveals nothing. Without an approval each call makes a new
+// name.
 func StoreAnswers(ctx context.Context, st *store.Store, session, digest, approval string, answers map[string][]string) (string, error) {
 	data, err := json.Marshal(answers)
 	if err != nil {
@@ -77,9 +75,8 @@ func random16() string {
 	return hex.EncodeToString(b[:])
 }
 
-// FillAnswers reads secret answers that are due, and keeps a copy for redaction. If
-// answers are gone, an earlier attempt delivered them but could not report that. The
-// journal shows the delivery.
+// FillAnswers reads the answers that are due, and keeps copies for redaction. Answers that
+// are gone were delivered by an earlier attempt, as the journal shows.
 func FillAnswers(ctx context.Context, s *Site, session string, sends []conversation.Send) error {
 	for i := range sends {
 		blob := sends[i].AnswersBlob
@@ -117,7 +114,7 @@ func FillAnswers(ctx context.Context, s *Site, session string, sends []conversat
 	return nil
 }
 
-// DropAnswers deletes answers that codex has, or will never have.
+// DropAnswers deletes answers that codex has, or will never get.
 func DropAnswers(ctx context.Context, s *Site, sends []conversation.Send, settled []protocol.Delivery, forget []string) {
 	drop := slices.Clone(forget)
 	for _, d := range settled {
@@ -137,9 +134,9 @@ func DropAnswers(ctx context.Context, s *Site, sends []conversation.Send, settle
 	}
 }
 
-// ForgetAnswers deletes the secret answers of a session that was closed on host. If
-// another host may still have something of the session, the copies for redaction stay
-// until pruning: a snapshot may yet be made there.
+// ForgetAnswers deletes the answers of a session that was closed on host. If another host
+// may have something of the session, a snapshot may yet be made there, so the copies for
+// redaction stay until pruning.
 func ForgetAnswers(ctx context.Context, s *Site, session, host string) {
 	for _, prefix := range []string{AnswersPrefix, ToldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -158,10 +155,9 @@ func ForgetAnswers(ctx context.Context, s *Site, session, host string) {
 	}
 }
 
-// PruneAnswers deletes answers that ended sessions left, and those that no decision
-// used. If a session's workflow does not answer, the session keeps its answers. If a
-// host may still have something of a session, the session keeps the copies for
-// redaction.
+// PruneAnswers deletes answers that ended sessions left or no decision used. It spares
+// sessions that do not answer, and copies for redaction if the session may have left
+// something on a host.
 func PruneAnswers(ctx context.Context, s *Site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -200,7 +196,7 @@ func PruneAnswers(ctx context.Context, s *Site, in protocol.PruneSnapshotsInput)
 	return nil
 }
 
-// HidingIn is like hiding, but also hides the secret answers of the claim's session.
+// HidingIn returns the secrets of a seed and of the claim's session.
 func HidingIn(ctx context.Context, s *Site, c protocol.Claim, ref *protocol.SeedRef) (Secrets, error) {
 	known, err := Hiding(ctx, s, ref)
 	if err != nil || !c.Told {
@@ -208,7 +204,7 @@ func HidingIn(ctx context.Context, s *Site, c protocol.Claim, ref *protocol.Seed
 	}
 	told, err := told(ctx, s, c.Session)
 	if err != nil {
-		return Secrets{}, fmt.Errorf("read what codex was told in secret: %w", err)
+		return Secrets{}, fmt.Errorf("read the secret answers that codex got: %w", err)
 	}
 	if len(told) == 0 {
 		return known, nil
@@ -220,8 +216,7 @@ func HidingIn(ctx context.Context, s *Site, c protocol.Claim, ref *protocol.Seed
 	return known.with(name, told), nil
 }
 
-// told returns the secret answers that codex was given in a session, or is about to be
-// given.
+// told returns the answers that codex got or will get.
 func told(ctx context.Context, s *Site, session string) (found []seeds.Secret, err error) {
 	for _, prefix := range []string{AnswersPrefix, ToldPrefix} {
 		all, err := s.Store.List(ctx, prefix+session+"/")
@@ -231,7 +226,7 @@ func told(ctx context.Context, s *Site, session string) (found []seeds.Secret, e
 		for _, info := range all {
 			data, err := s.Store.Get(ctx, info.Key)
 			if errors.Is(err, store.ErrNotFound) {
-				continue // it was deleted meanwhile
+				continue // deleted meanwhile
 			}
 			var answers map[string][]string
 			if err == nil {
@@ -250,8 +245,7 @@ func told(ctx context.Context, s *Site, session string) (found []seeds.Secret, e
 	return found, nil
 }
 
-// with returns s with more secrets to hide. s itself stays as it is, since other
-// sessions may share the seed.
+// with returns a copy of s, which others may share, with more secrets.
 func (s Secrets) with(seed string, more []seeds.Secret) Secrets {
 	found := append(s.All.Secrets(), more...)
 	return Secrets{All: seeds.NewRedactor(seed, found), Pump: conversation.NewRedactor(seeds.Forms(found)...), Auth: s.Auth, shared: &s}

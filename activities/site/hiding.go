@@ -15,14 +15,14 @@ import (
 
 // Secrets finds a seed's secrets in texts. The zero value finds none.
 type Secrets struct {
-	All  *seeds.Redactor        // in every form in which secrets appear
-	Pump *conversation.Redactor // in streams, also if a secret is split over pieces
-	Auth []byte                 // the seed's auth.json; nil if it has none
+	All  *seeds.Redactor        // in every form
+	Pump *conversation.Redactor // in streams, even split over pieces
+	Auth []byte
 
-	shared *Secrets // the seed's own secrets, if these are an extended copy; otherwise nil
+	shared *Secrets // the seed's own, if these are an extended copy
 }
 
-// Add makes s also hide the secrets in an auth.json.
+// Add also hides the secrets of an auth.json.
 func (s Secrets) Add(auth []byte) {
 	if s.shared != nil {
 		s.shared.Add(auth)
@@ -35,7 +35,7 @@ func (s Secrets) Add(auth []byte) {
 	s.Pump.Add(seeds.Forms(found)...)
 }
 
-// And returns secrets that find whatever s or o finds.
+// And finds what s or o finds.
 func (s Secrets) And(o Secrets) Secrets {
 	if s.All == nil {
 		return o
@@ -44,8 +44,7 @@ func (s Secrets) And(o Secrets) Secrets {
 	return Secrets{All: seeds.NewRedactor("", found), Pump: conversation.NewRedactor(seeds.Forms(found)...)}
 }
 
-// Masker returns a function that makes maskers, which overwrite secrets in a snapshot;
-// nil if no secrets are known.
+// Masker makes maskers for snapshots; nil without known secrets.
 func (s Secrets) Masker() func() chunks.Masker {
 	if s.All == nil {
 		return nil
@@ -53,8 +52,8 @@ func (s Secrets) Masker() func() chunks.Masker {
 	return func() chunks.Masker { return s.All.MaskStream() }
 }
 
-// Fingerprints returns names of the known secrets that only a holder of the store's key
-// can compute.
+// Fingerprints names the known secrets. Only a holder of the store's key can compute the
+// names.
 func (s Secrets) Fingerprints(st *store.Store) ([]string, error) {
 	var out []string
 	for _, secret := range s.All.Secrets() {
@@ -68,8 +67,7 @@ func (s Secrets) Fingerprints(st *store.Store) ([]string, error) {
 	return out, nil
 }
 
-// Hiding returns the secrets of a seed. The caller can use them for as long as it works,
-// even if the worker's recall drops them meanwhile.
+// Hiding returns a seed's secrets, usable even after the recall drops them.
 func Hiding(ctx context.Context, s *Site, ref *protocol.SeedRef) (Secrets, error) {
 	if ref == nil {
 		return Secrets{}, nil
@@ -94,14 +92,12 @@ func Hiding(ctx context.Context, s *Site, ref *protocol.SeedRef) (Secrets, error
 	return known, nil
 }
 
-// generationsHidden is how many of a seed's generations are hidden: a token is worthless
-// some days after it was rotated away.
+// generationsHidden limits a seed's hidden generations: a token is worthless some days
+// after its rotation.
 const generationsHidden = 16
 
-// hideOthers adds the secrets of the seed's other generations. Older ones are needed
-// because output that a command printed before a rotation, or before a person gave the
-// seed another key, is read again later. The newest one is needed because it may be on
-// the host before the session knows of it.
+// hideOthers adds other generations: older ones because their output is read again, the
+// newest because it may be on the host before the session knows of it.
 func hideOthers(ctx context.Context, s *Site, known Secrets, ref *protocol.SeedRef) error {
 	blobs, err := seeds.Newest(ctx, s.Store, ref.Name, generationsHidden)
 	if err != nil {
@@ -113,8 +109,7 @@ func hideOthers(ctx context.Context, s *Site, known Secrets, ref *protocol.SeedR
 		}
 		b, err := seeds.Load(ctx, s.Store, blob)
 		if err != nil {
-			// This generation is not in use, so nobody is stopped if it is damaged or
-			// purged.
+			// Damage of a generation that is not in use stops nobody.
 			s.Logger.Warn("secrets of another generation are not hidden", "seed", ref.Name, "blob", blob, "error", err)
 			continue
 		}
@@ -124,19 +119,17 @@ func hideOthers(ctx context.Context, s *Site, known Secrets, ref *protocol.SeedR
 	return nil
 }
 
-// MaxRecalled is how many seeds' secrets a worker remembers beyond those in use. It can
-// read a seed again in a moment. A worker that kept all of them would know every secret
-// that it ever saw.
+// MaxRecalled limits the seeds in memory, so that a worker does not know every secret it
+// ever saw.
 const MaxRecalled = 64
 
-// A recall keeps the secrets of the seeds that were used last.
 type recall struct {
 	mu   sync.Mutex
-	Last []recalled // guarded by mu; the most recently used one is last
+	Last []recalled // guarded by mu; the most recently used is last
 }
 
 type recalled struct {
-	blob string // of the seed
+	blob string
 	Secrets
 }
 
@@ -155,7 +148,7 @@ func (r *recall) find(blob string) (Secrets, bool) {
 func (r *recall) keep(blob string, known Secrets) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	// Two callers may have read the same seed at once.
+	// Two callers may have read the same seed.
 	r.Last = slices.DeleteFunc(r.Last, func(x recalled) bool { return x.blob == blob })
 	if len(r.Last) == MaxRecalled {
 		r.Last = slices.Delete(r.Last, 0, 1)
@@ -163,7 +156,7 @@ func (r *recall) keep(blob string, known Secrets) {
 	r.Last = append(r.Last, recalled{blob, known})
 }
 
-// Knowing returns s with a token to hide in addition.
+// Knowing returns s with a token to hide.
 func (s Secrets) Knowing(token string) Secrets {
 	if token == "" {
 		return s

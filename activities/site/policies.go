@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// policies has the policies that this worker has parsed.
 type policies struct {
 	mu    sync.Mutex
 	known map[string]*policy.Policy
@@ -34,14 +33,12 @@ func (p *policies) put(digest string, parsed *policy.Policy) {
 	p.known[digest] = parsed
 }
 
-// maxPolicies is the largest number of them. Few sessions have a policy of their own.
 const maxPolicies = 64
 
-// A PolicyRef names a policy, and says whether it belongs to the session or to the
-// seed.
+// A PolicyRef names a policy and its owner.
 type PolicyRef struct {
 	Digest string `json:"digest"` // SHA-256 of its text, in hex
-	Of     string `json:"of"`     // session, seed
+	Of     string `json:"of"`     // session or seed
 }
 
 // PolicyDigest names a policy by its text.
@@ -54,12 +51,12 @@ var digestRule = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 const PoliciesPrefix = "policies/"
 
-// KeepPolicies stores policies where pumps find them.
+// KeepPolicies stores policies for pumps.
 func KeepPolicies(ctx context.Context, s *Site, texts []string) error {
 	for _, text := range texts {
 		key := PoliciesPrefix + PolicyDigest(text)
 		if err := s.Store.Create(ctx, key, []byte(text)); errors.Is(err, store.ErrExists) {
-			// The stored text may be torn, or another one.
+			// The stored text may be torn or different.
 			if there, err := s.Store.Get(ctx, key); err == nil && string(there) == text {
 				continue
 			}
@@ -73,20 +70,19 @@ func KeepPolicies(ctx context.Context, s *Site, texts []string) error {
 	return nil
 }
 
-// ReadPolicy returns the policy that a digest names. If that policy cannot be used, the returned
-// one refuses everything. An error means that the store did not answer; another attempt may
-// succeed.
+// ReadPolicy returns a policy, or one that refuses everything if it cannot be used. It
+// fails only if the store does; another attempt may succeed.
 func ReadPolicy(ctx context.Context, s *Site, digest string) (*policy.Policy, error) {
 	if p := s.policies.get(digest); p != nil {
 		return p, nil
 	}
 	refusing := func(text []byte, why string, args ...any) (*policy.Policy, error) {
 		p := policy.Refusing(text, fmt.Sprintf(why, args...))
-		p.Digest = digest // the digest that the session named, not that of the text found
+		p.Digest = digest // not that of the text found
 		return p, nil
 	}
 	if !digestRule.MatchString(digest) {
-		return refusing(nil, "%.70q is no digest of a policy", digest)
+		return refusing(nil, "%.70q is not the digest of a policy", digest)
 	}
 	text, err := s.Store.Get(ctx, PoliciesPrefix+digest)
 	switch {
@@ -97,7 +93,7 @@ func ReadPolicy(ctx context.Context, s *Site, digest string) (*policy.Policy, er
 	case err != nil:
 		return nil, fmt.Errorf("read the policy: %w", err)
 	case PolicyDigest(string(text)) != digest:
-		return refusing(text, "what the store has in its place is another text")
+		return refusing(text, "the stored policy text does not match the digest")
 	}
 	p, err := policy.Parse(text)
 	if err != nil {

@@ -13,14 +13,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A reach has the hosts that are out of reach, as far as this worker knows.
+// A reach is what this worker knows of hosts out of reach.
 type reach struct {
 	mu   sync.Mutex
 	away map[string]OutOfReach // guarded by mu
 }
 
-// Know records another attempt's findings about the host, unless this worker has newer
-// ones.
+// Know takes over another attempt's recent findings, unless this worker's own recent ones
+// begin as early.
 func (r *reach) Know(h protocol.HostSpec, told *OutOfReach, now time.Time) {
 	if told == nil || now.Sub(told.Last) > untried {
 		return
@@ -32,7 +32,7 @@ func (r *reach) Know(h protocol.HostSpec, told *OutOfReach, now time.Time) {
 	}
 }
 
-// set is called with mu held.
+// set needs mu.
 func (r *reach) set(h protocol.HostSpec, o OutOfReach) {
 	if r.away == nil {
 		r.away = map[string]OutOfReach{}
@@ -47,8 +47,8 @@ func (r *reach) Reached(h protocol.HostSpec) {
 	delete(r.away, kit.KeyOfHost(h))
 }
 
-// Missed records the error of a try. It returns since when the host is out of reach;
-// nil if the error does not mean that it is.
+// Missed records a failed try. It returns nil if the error does not mean that the host is
+// out of reach.
 func (r *reach) Missed(h protocol.HostSpec, err error, why string, now time.Time) *OutOfReach {
 	switch {
 	case answered(err):
@@ -68,7 +68,7 @@ func (r *reach) Missed(h protocol.HostSpec, err error, why string, now time.Time
 	return &o
 }
 
-// Now returns the present record of a host; nil if it is not out of reach.
+// Now returns nil if a host is not out of reach.
 func (r *reach) Now(h protocol.HostSpec) *OutOfReach {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -79,15 +79,15 @@ func (r *reach) Now(h protocol.HostSpec) *OutOfReach {
 	return &o
 }
 
-// OutOfReach says since when all tries to reach a host have failed. It is in the
-// heartbeats of a pump, so that the next attempt gets it on any worker.
+// OutOfReach says since when all tries to reach a host failed. A pump's heartbeats carry it
+// to the next attempt.
 type OutOfReach struct {
 	Since time.Time `json:"since"`
-	Last  time.Time `json:"last"` // the newest try
+	Last  time.Time `json:"last"`
 	Why   string    `json:"why"`
 }
 
-// answered reports whether the host itself said what went wrong.
+// answered reports whether the error is the host's answer.
 func answered(err error) bool {
 	for _, e := range []error{hostexec.ErrAuth, hostexec.ErrHostKeyChanged, hostexec.ErrHostKeyUnknown, hostexec.ErrFenced,
 		hostexec.ErrLocked, hostexec.ErrNoSpace, hostexec.ErrUnsupported, hostexec.ErrNotExist} {
@@ -99,14 +99,12 @@ func answered(err error) bool {
 	return errors.As(err, &exit) || kit.IsRootMissing(err)
 }
 
-// IsOutOfReach reports whether the host did not answer and the error shows no fault of our
-// own machine.
+// IsOutOfReach reports whether the host did not answer and our machine is not at fault.
 func IsOutOfReach(err error) bool {
 	lost := errors.Is(err, hostexec.ErrUnreachable) || errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, conversation.ErrWireLost)
 	return lost && !errors.Is(err, kit.ErrHandOver) && !ourOwnFault(err)
 }
 
-// ourFaults are errors of this machine's own network and limits.
 var ourFaults = []error{syscall.ENETUNREACH, syscall.ENETDOWN, syscall.EADDRNOTAVAIL, syscall.ENOBUFS,
 	syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM, syscall.EACCES, syscall.EPERM}
 
@@ -116,12 +114,11 @@ func ourOwnFault(err error) bool {
 			return true
 		}
 	}
-	// An unknown name is the host's fault; a name service that does not answer
-	// is not.
+	// An unknown name is the host's fault; a silent name service is not.
 	var name *net.DNSError
 	return errors.As(err, &name) && !name.IsNotFound
 }
 
-// untried is the longest time between two tries for which a host counts as out of reach
-// in between.
+// untried is the longest time between two failed tries during which a host counts as out of
+// reach.
 const untried = 2 * time.Minute

@@ -10,8 +10,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Record writes notes as entries after seq and returns the newest number. When repeated, it
-// finds the entries there.
+// Record writes notes as entries after seq, repeatably, and returns the newest number.
 func Record(ctx context.Context, s *Site, session string, o records.Owner, seq int64, notes []conversation.Note, hide *seeds.Redactor) (int64, error) {
 	t := &records.Transcript{Store: s.Store, Session: session, Owner: o, Now: s.Now, Stored: seq}
 	var entries []protocol.Entry
@@ -32,8 +31,7 @@ func Record(ctx context.Context, s *Site, session string, o records.Owner, seq i
 	return seq + int64(len(notes)), nil
 }
 
-// noteEntry returns the entry of a note. It is the same as the one that a pump would
-// write.
+// noteEntry returns what a pump would write.
 func noteEntry(seq int64, n conversation.Note) protocol.Entry {
 	return protocol.Entry{Seq: seq, ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data}
 }

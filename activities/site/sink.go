@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// SinkOf returns the sink of a pump. It stores the pump's entries, requests and diffs,
-// shows entries and deltas to viewers, and hides the seed's secrets in them.
+// SinkOf returns a pump's sink. It stores entries, requests and diffs, publishes entries
+// and deltas, and hides secrets.
 func SinkOf(ctx context.Context, s *Site, t *records.Transcript, hide *seeds.Redactor) conversation.Sink {
 	topic := records.SessionTopic(t.Session)
 	return sink{
@@ -31,14 +31,13 @@ func SinkOf(ctx context.Context, s *Site, t *records.Transcript, hide *seeds.Red
 			return keepRequest(ctx, s, t.Session, r, hide)
 		},
 		delta: func(d protocol.Delta) {
-			Publish(s, topic, records.LiveDelta, 0, d) // the pump has redacted it
+			Publish(s, topic, records.LiveDelta, 0, d) // redacted by the pump
 		},
 		diff: func(d protocol.TurnDiff) error { return KeepDiff(ctx, s, t.Session, d, hide) },
 	}
 }
 
-// keepRequest stores a request with nothing cut, for people who want to see all of a
-// request before they decide it.
+// keepRequest stores a request with nothing cut, for those who decide it.
 func keepRequest(ctx context.Context, s *Site, session string, r protocol.Request, hide *seeds.Redactor) error {
 	r.Whole = nil
 	kit.HideIn(hide, &r)
@@ -55,8 +54,8 @@ func keepRequest(ctx context.Context, s *Site, session string, r protocol.Reques
 
 func requestKey(session, digest string) string { return "requests/" + session + "/" + digest }
 
-// ReadRequest returns a request of a session with nothing cut, by its digest. If codex
-// made the request several times, RPC and the times are those of the first time.
+// ReadRequest returns a request with nothing cut. If codex repeated it, RPC and the times
+// are the first ones.
 func ReadRequest(ctx context.Context, st *store.Store, session, digest string) (protocol.Request, error) {
 	if err := kit.CheckID("session", session); err != nil {
 		return protocol.Request{}, err

@@ -29,51 +29,43 @@ type HostPool interface {
 type Deps struct {
 	Pool  HostPool
 	Store *store.Store
-	// Chunks is the chunk store on top of Store. A process must have only one; nil
-	// opens it.
+	// Chunks is at most one in a process; nil opens it on Store.
 	Chunks *chunks.Store
-	// Live may be nil: then nobody watches.
+	// Live may be nil.
 	Live records.Live
-	// Codex has the codex packages that the worker can copy to hosts; nil means none.
+	// Codex has the packages for hosts; nil means none.
 	Codex *codexpkg.CodexSource
-	// APIAddress is the address of this worker's HTTP API. It goes into the heartbeats
-	// of pumps, so that viewers find the worker that is attached.
+	// APIAddress is this worker's HTTP API. Pumps' heartbeats carry it for viewers.
 	APIAddress string
-	// MaxLine is the length in bytes of the longest line of codex that is read whole; 0
-	// means conversation.DefaultMaxLine. All workers need the same value, because the
-	// transcript records which lines were skipped.
+	// MaxLine is the longest line of codex that is read whole, in bytes; 0 means
+	// conversation.DefaultMaxLine. All workers need the same value: the transcript records
+	// skipped lines.
 	MaxLine int
-	// Unprotected is UnprotectedAllow if a session with a seed may use a host where
-	// codex cannot keep its commands from the credential. With any other value, such a
-	// session is refused.
+	// Unprotected, if UnprotectedAllow, lets a session with a seed use a host where codex
+	// cannot keep its commands from the credential.
 	Unprotected string
-	// AnyVersion lets sessions use a codex whose version is outside of the range that
-	// conversation allows.
+	// AnyVersion allows codex versions outside of conversation's range.
 	AnyVersion bool
-	// Temporal is used by Engine, and by WatchHost to signal sessions. It may be nil
-	// if neither is used.
+	// Temporal is for Engine and WatchHost's signals; it may be nil without them.
 	Temporal client.Client
-	// Namespace is the id of Temporal's namespace: see NamespaceID.
+	// Namespace is an id: see NamespaceID.
 	Namespace string
-	// TokenEndpoint is the URL at which we and codex on hosts refresh logins. Issuer is
-	// the URL at which people log in on a host. Empty means codex's own.
+	// TokenEndpoint is for refreshing logins, here and on hosts. Issuer is for logging in
+	// on a host. Empty means codex's own.
 	TokenEndpoint, Issuer string
-	// Snapshots are the limits of snapshots.
-	Snapshots SnapshotLimits
-	// Deliver limits the files that codex may deliver.
-	Deliver DeliverLimits
-	// WatchEvery is the pause between looks at the processes of waiting sessions; 0
-	// means the constant WatchEvery.
+	Snapshots             SnapshotLimits
+	Deliver               DeliverLimits
+	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
 	Logger     *slog.Logger
-	// Lag, if set, is called with the age of each event of codex when a pump reads the
-	// event. The age is wrong by the difference between the clocks of host and worker.
+	// Lag, if set, gets the age of each event of codex. The difference between the clocks
+	// of host and worker is part of it.
 	Lag func(time.Duration)
-	// Now is the clock; nil means time.Now.
+	// Now defaults to time.Now.
 	Now func() time.Time
 }
 
-// NewSite completes the dependencies, and makes the site of a worker.
+// NewSite makes the site of a worker.
 func NewSite(d Deps) *Site {
 	if d.Logger == nil {
 		d.Logger = slog.New(slog.DiscardHandler)
@@ -105,36 +97,32 @@ func NewSite(d Deps) *Site {
 	return s
 }
 
-// A Site is shared by the activities of a worker. No state in it must survive a
-// restart.
+// A Site is shared by a worker's activities. No state in it must survive a restart.
 type Site struct {
 	Deps
 
 	Recall   recall
 	policies policies
 	Tokens   inquiry.TokenDesk
-	// Desk calls the workflows of seeds; nil without Temporal.
+	// Desk is nil without Temporal.
 	Desk inquiry.SeedDesk
-	Left inquiry.LeftDesk // asks pools what is left on hosts; nil without Temporal
-	// SaveEvery replaces saveBackEvery, if it is set.
+	Left inquiry.LeftDesk // nil without Temporal
+	// SaveEvery, if set, replaces saveBackEvery.
 	SaveEvery time.Duration
 
-	// Ask asks the workflow that owns a seed. The session need not hold the seed.
-	Ask inquiry.SeedAnswer
-	// AskSession asks a session from which snapshot it goes on.
+	// Ask asks a seed's workflow. The session need not hold the seed.
+	Ask        inquiry.SeedAnswer
 	AskSession func(ctx context.Context, session string) (inquiry.SessionNow, error)
-	// AskLeft returns what sessions may have left on hosts.
-	AskLeft func(ctx context.Context) ([]inquiry.LeftThere, error)
-	// Takes limits concurrent snapshots, and Brings limits concurrent restores. They
-	// are separate because somebody waits for a restore.
+	AskLeft    func(ctx context.Context) ([]inquiry.LeftThere, error)
+	// Takes limits concurrent snapshots. Somebody waits for a restore, so Brings has its
+	// own limit.
 	Takes, Brings *kit.Gate
 	Reach         reach
-	// Delivered is set by tests only. It is called after a file was stored and before
-	// the reply.
+	// Delivered is for tests: it runs after a file was stored, before the reply.
 	Delivered func()
 
 	Mu       sync.Mutex
-	Confined map[string]bool          // hosts that were seen to protect a credential
+	Confined map[string]bool          // hosts seen to protect a credential
 	busy     map[string]chan struct{} // see Alone
 }
 
@@ -147,7 +135,7 @@ func (s *Site) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 	return h, nil
 }
 
-// Bundle reads a seed from the store; nil if ref is nil.
+// Bundle reads a seed; nil if ref is nil.
 func (s *Site) Bundle(ctx context.Context, ref *protocol.SeedRef) (*seeds.Bundle, error) {
 	if ref == nil {
 		return nil, nil

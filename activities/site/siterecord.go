@@ -13,8 +13,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Publish sends v to those who watch the topic live. An event that cannot be encoded is
-// logged.
+// Publish sends v to live viewers. It only logs errors.
 func Publish(s *Site, topic, kind string, seq int64, v any) {
 	if s.Live == nil {
 		return
@@ -27,7 +26,7 @@ func Publish(s *Site, topic, kind string, seq int64, v any) {
 	s.Live.Publish(topic, records.LiveEvent{Kind: kind, Seq: seq, Data: data})
 }
 
-// KeepDiff stores a diff. Every attempt stores the same diff under the same key.
+// KeepDiff stores a diff, the same in every attempt.
 func KeepDiff(ctx context.Context, s *Site, session string, d protocol.TurnDiff, hide *seeds.Redactor) error {
 	kit.HideIn(hide, &d)
 	data, err := json.Marshal(d)
@@ -42,8 +41,7 @@ func KeepDiff(ctx context.Context, s *Site, session string, d protocol.TurnDiff,
 	return nil
 }
 
-// dropDiffs deletes the diffs that a newer one of the same turn replaces: each diff has all
-// changes of the turn so far. A diff that cannot be deleted only takes room.
+// dropDiffs deletes a turn's older diffs: each has all changes so far. It only logs errors.
 func dropDiffs(ctx context.Context, s *Site, session string, than protocol.TurnDiff) {
 	infos, err := s.Store.List(ctx, records.TurnDiffs(session, than.Turn))
 	if err != nil {

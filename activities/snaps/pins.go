@@ -17,12 +17,11 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Only a session knows from which snapshot it goes on, so whoever drops snapshots asks
-// it. A fork that has no snapshot of its own yet goes on from a snapshot of another
-// session. That session does not know this, so the fork pins the snapshot in the store
-// before it begins.
+// Only a session knows from which snapshot it goes on, so it is asked before snapshots are
+// dropped. A fork begins with a snapshot of another session, which does not know that. So
+// the fork pins the snapshot in the store first.
 
-// PinHolder names the holder of a pin: a session, and its first run.
+// PinHolder names a pin's holder: a session and its first run.
 func PinHolder(session, run string) string { return session + "." + run }
 
 // PinSnapshotInput is the input of PinSnapshot.
@@ -30,35 +29,33 @@ type PinSnapshotInput struct {
 	Snapshot string `json:"snapshot"`
 	Session  string `json:"session"`
 	Run      string `json:"run"`
-	// Blobs are blobs of the other session that this session needs. PinSnapshot takes a
-	// hold on them for it.
+	// Blobs are the other session's blobs on which this one gets a hold.
 	Blobs []string `json:"blobs,omitempty"`
 }
 
-// PinSnapshotResult names the session and the turn of the snapshot.
+// PinSnapshotResult names the snapshot's session and turn.
 type PinSnapshotResult struct {
 	Session string `json:"session"`
 	Turn    int    `json:"turn"`
 }
 
-// PinSnapshot keeps a snapshot from being dropped until the session that pins it has
-// one of its own, or has ended. It fails if there is no such snapshot.
+// PinSnapshot keeps a snapshot until the pinning session has one of its own or has ended.
+// It fails if there is no such snapshot.
 func (s *Activities) PinSnapshot(ctx context.Context, in PinSnapshotInput) (PinSnapshotResult, error) {
 	var f kit.Failing
 	if activity.GetInfo(ctx).Attempt > 3 {
-		f.Delay = time.Minute // a process that was about to drop the snapshot may have died
+		f.Delay = time.Minute // a process that was dropping it may have died
 	}
 	m, err := PinSnapshot(ctx, s.Site, in)
 	return PinSnapshotResult{Session: m.Session, Turn: m.Turn}, f.Failure(ctx, "begin with snapshot "+in.Snapshot, err)
 }
 
-// PinSnapshot does the work of the activity of that name.
+// PinSnapshot does the activity's work.
 func PinSnapshot(ctx context.Context, s *site.Site, in PinSnapshotInput) (snapshots.Manifest, error) {
 	if err := kit.CheckID("session", in.Session); err != nil {
 		return snapshots.Manifest{}, err
 	}
-	// A blob that is gone came with an earlier message. It is skipped, as when a
-	// session moves to another host.
+	// A blob that is gone came with an earlier message and is not needed.
 	for _, key := range in.Blobs {
 		err := owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: in.Session}, key)
 		if err != nil && !errors.Is(err, owned.ErrGone) {
@@ -72,8 +69,8 @@ func PinSnapshot(ctx context.Context, s *site.Site, in PinSnapshotInput) (snapsh
 	return m, err
 }
 
-// pinsOf finds out from which of the snapshots in drop a session goes on. If a session
-// does not answer, all of its snapshots count as pinned.
+// pinsOf finds the snapshots in drop from which sessions go on. If a session does not
+// answer, all of its snapshots count.
 func pinsOf(ctx context.Context, s *site.Site, drop []snapshots.Manifest) (pinned func(id string) bool, unasked []string) {
 	var names []string
 	for _, m := range drop {
@@ -114,7 +111,7 @@ func pinsOf(ctx context.Context, s *site.Site, drop []snapshots.Manifest) (pinne
 	return func(id string) bool { return held[id] }, unasked
 }
 
-// dropUnheld drops a snapshot, unless a fork is to begin with it.
+// dropUnheld drops a snapshot unless a fork will begin with it.
 func dropUnheld(ctx context.Context, s *site.Site, id string, dry bool) (dropped bool, err error) {
 	holds := func(ctx context.Context, p snapshots.Pin) (bool, error) {
 		held, err := inquiry.StillHolds(ctx, s.AskSession, p)
@@ -141,8 +138,8 @@ func dropUnheld(ctx context.Context, s *site.Site, id string, dry bool) (dropped
 	return err == nil, err
 }
 
-// tidyPins removes pins of sessions that now go on from another snapshot, and marks of
-// processes that died while they dropped a snapshot.
+// tidyPins removes pins that are no longer needed, and marks of processes that died while
+// dropping.
 func tidyPins(ctx context.Context, s *site.Site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -153,7 +150,7 @@ func tidyPins(ctx context.Context, s *site.Site, in protocol.PruneSnapshotsInput
 	}
 	for _, p := range pins {
 		if held, err := inquiry.StillHolds(ctx, s.AskSession, p); held || err != nil {
-			continue // it is held, or may be held
+			continue // held, or perhaps
 		}
 		if err := snapshots.Unpin(ctx, s.Store, p); err != nil {
 			return err

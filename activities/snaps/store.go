@@ -13,15 +13,15 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// Activities are the activities on snapshots.
+// Activities act on snapshots.
 type Activities struct{ Site *site.Site }
 
 // New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
-// PruneSnapshots drops snapshots that the retention does not keep, and data that no snapshot
-// needs any more. The newest complete snapshot of a session always stays. PruneSnapshots is
-// safe to run at any time, and may be killed and repeated.
+// PruneSnapshots drops snapshots that the retention does not keep, and data that no
+// snapshot needs. A session's newest complete snapshot stays. It may run at any time, be
+// killed, and be repeated.
 func (s *Activities) PruneSnapshots(ctx context.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	var f kit.Failing
 	far := kit.StoreWork{Now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -30,7 +30,7 @@ func (s *Activities) PruneSnapshots(ctx context.Context, in protocol.PruneSnapsh
 	return out, f.Failure(ctx, "prune snapshots", err)
 }
 
-// PruneSnapshots does the work of the activity of that name.
+// PruneSnapshots does the activity's work.
 func PruneSnapshots(ctx context.Context, s *site.Site, in protocol.PruneSnapshotsInput, far chunks.Steps) (protocol.PruneSnapshotsResult, error) {
 	out := protocol.PruneSnapshotsResult{Snapshots: []string{}}
 	all, err := snapshots.List(ctx, s.Store, in.Session)
@@ -38,8 +38,8 @@ func PruneSnapshots(ctx context.Context, s *site.Site, in protocol.PruneSnapshot
 		return out, err
 	}
 	policy := snapshots.Retention{Keep: cmp.Or(in.Keep, s.Deps.Snapshots.Keep), MaxAge: cmp.Or(in.MaxAge, s.Deps.Snapshots.MaxAge), Now: s.Now()}
-	// Sessions are asked after the list was read. A snapshot from which a session goes on
-	// later is newer, and the newest one stays in any case.
+	// Sessions are asked after the list was read: a snapshot that is chosen later is newer,
+	// and the newest stays.
 	far("asking sessions", 0, 0)
 	var pinned func(string) bool
 	pinned, out.Unasked = pinsOf(ctx, s, snapshots.Retain(all, policy, nil))
@@ -69,8 +69,7 @@ func PruneSnapshots(ctx context.Context, s *site.Site, in protocol.PruneSnapshot
 	return out, err
 }
 
-// CheckSnapshots checks whether every complete snapshot can be restored. It changes
-// nothing.
+// CheckSnapshots checks that every complete snapshot can be restored. It changes nothing.
 func (s *Activities) CheckSnapshots(ctx context.Context, in protocol.CheckSnapshotsInput) (protocol.CheckSnapshotsResult, error) {
 	var f kit.Failing
 	far := kit.StoreWork{Now: protocol.SnapshotsProgress{Step: "beginning"}}
@@ -79,11 +78,10 @@ func (s *Activities) CheckSnapshots(ctx context.Context, in protocol.CheckSnapsh
 	return out, f.Failure(ctx, "check snapshots", err)
 }
 
-// CheckSnapshots does the work of the activity of that name.
+// CheckSnapshots does the activity's work.
 func CheckSnapshots(ctx context.Context, s *site.Site, in protocol.CheckSnapshotsInput, far chunks.Steps) (protocol.CheckSnapshotsResult, error) {
 	out := protocol.CheckSnapshotsResult{Problems: []string{}}
-	// The needed chunks of each snapshot are found separately, so that a snapshot whose
-	// lists cannot be read does not hide those of the others.
+	// One snapshot's unreadable lists must not hide those of others.
 	needed := func(ctx context.Context, yield func(chunks.Digest) error) error {
 		_, _, err := snapshots.FindDamage(ctx, s.Chunks, yield)
 		return err

@@ -23,10 +23,9 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// TakeSnapshot stores what a session needs to go on elsewhere. Every attempt makes the
-// same snapshot, and a complete one is returned as it is. The work folder and codex's
-// rollouts do not change. For a git work folder, the session's scratch folder for git
-// on the host is written.
+// TakeSnapshot stores what a session needs to go on elsewhere. Every attempt makes the same
+// snapshot, and a complete one is returned as it is. The work folder and codex's rollouts
+// do not change; for a git work folder, the session's scratch folder for git does.
 func (s *Activities) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (TakeSnapshotResult, error) {
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, activity.GetInfo(ctx).Attempt)}
 	what := "take a snapshot of session " + in.Claim.Session
@@ -41,7 +40,7 @@ func (s *Activities) TakeSnapshot(ctx context.Context, in TakeSnapshotInput) (Ta
 	return TakeSnapshotResult{Snapshot: got}, f.Failure(ctx, what, err)
 }
 
-// Take makes the snapshot; nil if there is nothing worth keeping yet.
+// Take makes the snapshot; nil if nothing is worth keeping yet.
 func Take(ctx context.Context, s *site.Site, in TakeSnapshotInput, hide site.Secrets, p *kit.Progress) (*SnapshotBrief, error) {
 	if err := folder.CheckLayout(in.Layout, in.Claim.Session); err != nil {
 		return nil, err
@@ -62,8 +61,8 @@ func Take(ctx context.Context, s *site.Site, in TakeSnapshotInput, hide site.Sec
 	case !f.There:
 		return TakenBefore(ctx, s, h, in)
 	case f.Mark.Generation > in.Claim.Generation:
-		// This is a late attempt: the folder of its generation was replaced.
-		return nil, &kit.TypedError{Kind: protocol.ErrTypeFenced, Err: fmt.Errorf("%s on %s is that of generation %d by now", in.Layout.Dir, h.Name(), f.Mark.Generation)}
+		// The folder of this late attempt was replaced.
+		return nil, &kit.TypedError{Kind: protocol.ErrTypeFenced, Err: fmt.Errorf("folder %s on %s now belongs to the newer generation %d of the session", in.Layout.Dir, h.Name(), f.Mark.Generation)}
 	}
 	if err := HidePlanted(ctx, s, h, in.Layout, hide); err != nil {
 		return nil, err
@@ -72,9 +71,8 @@ func Take(ctx context.Context, s *site.Site, in TakeSnapshotInput, hide site.Sec
 	return takeUnseen(ctx, s, h, Taking{TakeSnapshotInput: in, ID: id, Lived: true, Progress: p}, hide)
 }
 
-// TakenBefore handles a folder that is gone. An earlier attempt may have made the
-// snapshot before somebody removed the folder. If not, the session has to go on from a
-// former snapshot.
+// TakenBefore is for a folder that is gone. If no earlier attempt made the snapshot, the
+// session has to go on from a former one.
 func TakenBefore(ctx context.Context, s *site.Site, h hostexec.Host, in TakeSnapshotInput) (*SnapshotBrief, error) {
 	m, err := Manifest(ctx, s, SnapshotID(in.Claim.Session, in.At, in.Claim.Generation, in.N))
 	switch {
@@ -91,15 +89,13 @@ func folderGone(h hostexec.Host, dir, session string) error {
 		Err: fmt.Errorf("%s is not on %s any more: somebody removed it", dir, h.Name())}
 }
 
-// errRefreshed means that codex has a new login whose secrets are not masked in the
-// snapshot.
+// errRefreshed says that codex's new login is not masked.
 var errRefreshed = errors.New("the login was refreshed meanwhile")
 
-// takeUnseen takes a snapshot while codex may refresh its login. Before it completes the
-// snapshot, it checks whether the login was refreshed; if so, it takes the snapshot
-// again. So no complete snapshot lacks a mask, and none has to be deleted. To delete one
-// would be wrong: all attempts make the same snapshot, and the workflow may have it from
-// an attempt that went on although the server had given it up.
+// takeUnseen repeats a snapshot if codex refreshed its login before the snapshot is
+// complete. So a complete snapshot never lacks a mask. Deleting one would be wrong: all
+// attempts make the same snapshot, and the workflow may have it from an attempt that the
+// server had given up.
 func takeUnseen(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hide site.Secrets) (*SnapshotBrief, error) {
 	in.sure = func(known []string) error {
 		if hide.Auth == nil {
@@ -124,11 +120,10 @@ func takeUnseen(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, h
 	return nil, fmt.Errorf("the login of session %s is refreshed faster than a snapshot can be taken", in.Claim.Session)
 }
 
-// maxRefreshed is how often a snapshot is tried while the login changes.
 const maxRefreshed = 3
 
-// HidePlanted adds the secrets of the login that is on the host now. Codex may have
-// just made it, and perhaps no other activity has seen it yet.
+// HidePlanted adds the secrets of the login that is on the host now; no other activity may
+// have seen them.
 func HidePlanted(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, hide site.Secrets) error {
 	if hide.Auth == nil {
 		return nil
@@ -141,27 +136,25 @@ func HidePlanted(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.
 	return nil
 }
 
-// A Taking describes one snapshot to be made.
+// A Taking is a snapshot to be made.
 type Taking struct {
 	TakeSnapshotInput
 	ID       string
-	OwnWork  bool                       // keep the work only if its folder is ours; a person's folder stays where it is
-	Left     bool                       // it is a snapshot of what a session left on a host
-	Lived    bool                       // codex runs in the folders, or has just run there, so they must exist
-	sure     func(known []string) error // called with the masked secrets before the snapshot is complete; may be nil
+	OwnWork  bool                       // without a person's own work folder, which stays
+	Left     bool                       // what a session left on a host
+	Lived    bool                       // codex runs or just ran there, so the folders must exist
+	sure     func(known []string) error // gets the masked secrets before the snapshot is complete; may be nil
 	Progress *kit.Progress
 }
 
-// SnapshotID names the n-th snapshot of a session's generation.
+// SnapshotID names a generation's n-th snapshot.
 func SnapshotID(session string, at time.Time, generation int64, n int) string {
 	return IdOf(session, at, fmt.Sprintf("taken %s %d %d", session, generation, n))
 }
 
-// LeftID names the snapshot of a folder that a generation of a session left on a host.
-// If generation is 0, the folder records none, and the id has the generation of the
-// claim for which the folder was found. The number of a generation is about the Unix
-// time of its start. earlier is the number of earlier snapshots that lack what could not
-// be read, or are of something else.
+// LeftID names the snapshot of what a generation left on a host. A generation is about the
+// Unix time of its start; if the folder records none (0), the claim's counts. earlier is
+// the number of earlier snapshots that lack files or are of something else.
 func LeftID(c protocol.Claim, generation int64, earlier int) string {
 	of := fmt.Sprintf("left %s %d on %s", c.Session, generation, c.Host.Name)
 	if generation <= 0 {
@@ -171,8 +164,7 @@ func LeftID(c protocol.Claim, generation int64, earlier int) string {
 	return IdOf(c.Session, time.Unix(max(generation, 0), 0), of+Again(earlier))
 }
 
-// Again returns a text that makes the id of a repeated snapshot differ from the earlier
-// ones.
+// Again makes a repeated snapshot's id differ.
 func Again(earlier int) string {
 	if earlier == 0 {
 		return ""
@@ -180,19 +172,18 @@ func Again(earlier int) string {
 	return fmt.Sprintf(" again %d", earlier)
 }
 
-// IdOf returns a snapshot id that depends only on its arguments.
+// IdOf returns an id that depends only on its arguments.
 func IdOf(session string, at time.Time, of string) string {
 	id, sum := snapshots.NewID(session, at), sha256.Sum256([]byte(of))
 	mark := hex.EncodeToString(sum[:3])
 	return id[:len(id)-len(mark)] + mark
 }
 
-// takeOn makes a snapshot of a session's folder; nil if there is nothing worth keeping.
-// Before it returns, it reads every byte back from the store.
+// takeOn makes a snapshot and reads every byte back; nil if nothing is worth keeping.
 func takeOn(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hide site.Secrets) (*SnapshotBrief, error) {
 	l, own := in.Layout, ""
 	if l.OwnWork && in.Policy.Work != protocol.WorkNone {
-		own = l.WorkDir // a person's own folder does not count as the session's work
+		own = l.WorkDir // a person's folder is not the session's work
 	}
 	in.Progress.Step("looking")
 	var must []string
@@ -228,12 +219,11 @@ func takeOn(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hide 
 	return briefOf(m), nil
 }
 
-// Trees returns the folders to keep. If our root folder, with the files of all
-// sessions, lies in a person's folder, it is skipped.
+// Trees returns the folders to keep. It skips our root folder inside a person's folder.
 func (in Taking) Trees() []snapshots.TreeSpec {
 	l := in.Layout
 	all := []snapshots.TreeSpec{snapshots.RolloutsOf(l.CodexHome)}
-	if in.Policy.Work == protocol.WorkNone || in.OwnWork && !l.OwnWork || l.WorkDir == "/" { // / would be the whole machine
+	if in.Policy.Work == protocol.WorkNone || in.OwnWork && !l.OwnWork || l.WorkDir == "/" { // the whole machine
 		return all
 	}
 	work := snapshots.WorkOf(l.WorkDir, in.Policy.Work, in.Policy.Exclude)
@@ -262,20 +252,20 @@ func briefOf(m snapshots.Manifest) *SnapshotBrief {
 	return b
 }
 
-// MadeBy reports whether a snapshot is the one that in describes. An equal id does not
-// prove this, because only few bits of an id depend on the content of in.
+// MadeBy reports whether in describes m. Equal ids do not prove that: few of their bits
+// depend on in.
 func MadeBy(m snapshots.Manifest, in Taking) bool {
 	return m.Session == in.Claim.Session && m.Host == in.Claim.Host.Name && m.Generation == in.Claim.Generation &&
 		m.ThreadID == in.ThreadID && m.Left == in.Left
 }
 
-// Manifest reads the manifest of a complete snapshot.
+// Manifest returns a complete snapshot's manifest.
 func Manifest(ctx context.Context, s *site.Site, id string) (snapshots.Manifest, error) {
 	return snapshots.Read(ctx, s.Store, id)
 }
 
-// Bring restores a snapshot into folders that do not exist yet, or were made by an
-// earlier attempt to restore it. It returns how the work differs from the kept work.
+// Bring restores a snapshot into folders that do not exist or that an earlier attempt made,
+// and returns how the work differs.
 func Bring(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, spec protocol.HostSpec, id string, fence hostexec.Fence, p *kit.Progress) (differs string, err error) {
 	done, err := s.Brings.Enter(ctx, spec)
 	if err != nil {
@@ -297,13 +287,11 @@ func Bring(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout
 	return differsText(got.Differs), err
 }
 
-// Limits of the text that says how a restored work folder differs.
 const (
 	maxDiffers    = 10
-	maxDifference = 200 // bytes of one difference
+	maxDifference = 200 // bytes
 )
 
-// differsText joins the first differences into one line.
 func differsText(differs []string) string {
 	var out []string
 	for _, d := range differs[:min(len(differs), maxDiffers)] {

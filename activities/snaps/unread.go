@@ -12,12 +12,10 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// maxUnread is how many of the files that could not be read are named.
 const maxUnread = 5
 
-// TakeWhole makes a snapshot so that the files in it may then be removed from the host.
-// If the snapshot lacks something that would be removed, TakeWhole returns it with an
-// error that says so.
+// TakeWhole makes a snapshot before its files are removed from the host. If it lacks any of
+// them, TakeWhole returns an error, too.
 func TakeWhole(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hide site.Secrets) (*SnapshotBrief, error) {
 	got, err := takeOn(ctx, s, h, in, hide)
 	if err != nil || got == nil {
@@ -28,14 +26,13 @@ func TakeWhole(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hi
 		return nil, err
 	}
 	if !MadeBy(m, in) {
-		return nil, fmt.Errorf("snapshot %s is of generation %d on %s (thread %q), and not of what was to be kept", m.ID, m.Generation, m.Host, m.ThreadID)
+		return nil, fmt.Errorf("snapshot id %s is taken by another snapshot (generation %d on %s, thread %q)", m.ID, m.Generation, m.Host, m.ThreadID)
 	}
 	return got, Whole(m, in.Layout.OwnWork)
 }
 
-// Whole returns an error if a snapshot lacks files that are removed together with a
-// session's folder. A person's own folder stays, so files in it that the snapshot lacks do
-// not matter.
+// Whole returns an error if a snapshot lacks files that go with a session's folder. A
+// person's folder stays and does not count.
 func Whole(m snapshots.Manifest, ownWork bool) error {
 	goes := []string{snapshots.Rollouts}
 	if ownWork {
@@ -46,7 +43,7 @@ func Whole(m snapshots.Manifest, ownWork bool) error {
 		return nil
 	}
 	return &kit.TypedError{Kind: protocol.ErrTypeUnreadable,
-		Hint: fmt.Sprintf("make them readable for whom Fairlead logs in as, and try again; `ctl session close %s --discard` gives them up", m.Session),
+		Hint: fmt.Sprintf("make them readable for the user that Fairlead logs in as, and try again; `ctl session close %s --discard` gives them up", m.Session),
 		Err:  fmt.Errorf("snapshot %s lacks %s", m.ID, unreadText(n, names))}
 }
 

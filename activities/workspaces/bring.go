@@ -17,24 +17,22 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Brought describes the first content of a session's work folder. It is recorded beside
-// the work folder when the content is complete, so that every attempt returns the same.
+// Brought describes the first content of a work folder. The host records it once the
+// content is complete, so that every attempt returns the same.
 type Brought struct {
-	// Commit is the commit that was checked out; empty for an empty repository.
+	// Commit is empty for an empty repository.
 	Commit string `json:"commit,omitempty"`
-	// Files and Bytes count what was restored from a snapshot.
+	// Files and Bytes count restored files.
 	Files int64 `json:"files,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
-	// Created is the run of the hook after_create. Tree is the git tree of the folder
-	// after that hook; empty if the host has no git.
+	// Created is the run of after_create, Tree the git tree after it, empty without git.
 	Created *HookRun `json:"created,omitempty"`
 	Tree    string   `json:"tree,omitempty"`
 }
 
 func broughtFile(l protocol.Layout) string { return path.Join(workspaceDir(l), "brought") }
 
-// bringWork puts the first content into an empty work folder, and runs after_create. If
-// an earlier attempt has done this, it only returns the record.
+// bringWork brings the first content and runs after_create, or returns the record of that.
 func bringWork(ctx context.Context, s *site.Site, j Job, w *Workspace, token string, hide site.Secrets, p *kit.Progress) (b Brought, err error) {
 	if b, done, err := readBrought(ctx, j); err != nil || done {
 		return b, err
@@ -71,8 +69,7 @@ func bringWork(ctx context.Context, s *site.Site, j Job, w *Workspace, token str
 	return b, writeBrought(ctx, j, b)
 }
 
-// keepStart makes a git tree of the work folder, in case a hook has changed the first
-// content.
+// keepStart makes a git tree, because a hook may have changed the content.
 func keepStart(ctx context.Context, s *site.Site, j Job) (string, error) {
 	work, err := realPath(ctx, j.Host, j.Layout.WorkDir)
 	if err != nil {
@@ -86,7 +83,6 @@ func keepStart(ctx context.Context, s *site.Site, j Job) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// bringSnapshotWork restores only the work of a snapshot.
 func bringSnapshotWork(ctx context.Context, s *site.Site, j Job, id string, p *kit.Progress) (files, bytes int64, err error) {
 	got, err := snapshots.Restore(ctx, j.Host, s.Chunks, id, snapshots.RestoreSpec{
 		Dirs: map[string]string{snapshots.Work: j.Layout.WorkDir}, Fence: &j.fence, Logger: s.Logger,
@@ -122,8 +118,7 @@ func writeBrought(ctx context.Context, j Job, b Brought) error {
 	return nil
 }
 
-// inPlaceScript fails if a session's folder is really somewhere else: a process that
-// worked here may have put a symbolic link in its place.
+// inPlaceScript fails if a symbolic link took the place of a session's folder.
 const inPlaceScript = `at=$(cd -P -- "$1" && pwd -P) || exit 1
 for d in "$2" "$3"; do
 	[ -n "$d" ] || continue
@@ -131,8 +126,6 @@ for d in "$2" "$3"; do
 	[ "$here" = "$at/$d" ] || { echo "$1/$d leads to $here" >&2; exit 4; }
 done`
 
-// inPlace returns an error if a session's folder, or its own work folder, is not really
-// at its path.
 func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	at := path.Join(l.Root, "sessions")
 	session := path.Base(l.Dir)
@@ -147,22 +140,21 @@ func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 			Err: fmt.Errorf("work in %s on %s: %s", l.WorkDir, h.Name(), strings.TrimSpace(string(exit.Stderr)))}
 	}
 	if err != nil {
-		return fmt.Errorf("look where %s on %s is: %w", l.Dir, h.Name(), err)
+		return fmt.Errorf("resolve the path of %s on %s: %w", l.Dir, h.Name(), err)
 	}
 	return nil
 }
 
-// A WorkState says what lies in a work folder before codex begins there.
+// A WorkState is what lies in a work folder before codex begins.
 type WorkState int
 
 const (
-	WorkRestored WorkState = iota // the session's earlier work
-	WorkPrepared                  // what an earlier attempt of this preparation brought
-	WorkEmpty                     // nothing
+	WorkRestored WorkState = iota // earlier work of the session
+	WorkPrepared                  // by an earlier attempt of this preparation
+	WorkEmpty
 )
 
-// WorkIn makes the work folder ready for codex. If the session begins here, WorkIn puts
-// the first content there. Then it runs the hook before_run.
+// WorkIn brings the first content if there is none, and runs before_run.
 func WorkIn(ctx context.Context, s *site.Site, j Job, w *Workspace, state WorkState, hide site.Secrets, p *kit.Progress) (brought *Brought, before *HookRun, err error) {
 	if err := inPlace(ctx, j.Host, j.Layout); err != nil {
 		return nil, nil, err
@@ -182,7 +174,7 @@ func WorkIn(ctx context.Context, s *site.Site, j Job, w *Workspace, state WorkSt
 		return err
 	}
 	switch state {
-	case WorkPrepared: // an earlier attempt brought the content, and its answer may be lost
+	case WorkPrepared: // the earlier attempt's answer may be lost
 		if b, done, err := readBrought(ctx, j); err != nil {
 			return nil, nil, err
 		} else if done {
@@ -206,8 +198,7 @@ func WorkIn(ctx context.Context, s *site.Site, j Job, w *Workspace, state WorkSt
 	return brought, &run, hidden(err)
 }
 
-// WorkspaceJob returns a job with the fields that all jobs of a session's workspace
-// share.
+// WorkspaceJob returns a job with the common fields.
 func WorkspaceJob(s *site.Site, h hostexec.Host, l protocol.Layout, c protocol.Claim, attempt int32, stop <-chan struct{}) Job {
 	return Job{Site: s, Host: h, Layout: l, claim: c, fence: folder.FenceOf(c, l.Dir, attempt), stop: stop}
 }

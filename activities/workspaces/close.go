@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ClosingHooks runs the hooks for the end of a session. If the session is parked,
-// after_run ran when it parked and does not run again.
+// ClosingHooks runs the hooks for the end of a session. A parked session has run after_run
+// already.
 func ClosingHooks(ctx context.Context, s *site.Site, j Job, w *Workspace, hide site.Secrets) ([]conversation.Note, error) {
 	f, err := folder.LookFolder(ctx, j.Host, j.Layout.Dir)
 	if err != nil || !f.Prepared {
@@ -29,7 +29,7 @@ func ClosingHooks(ctx context.Context, s *site.Site, j Job, w *Workspace, hide s
 	return LastHooks(ctx, s, j, w, hide, hooks...), nil
 }
 
-// KeepWork moves a session's own work folder out of the folder that will be removed.
+// KeepWork moves the work folder out of the folder that will be removed.
 func KeepWork(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, fence hostexec.Fence) (string, error) {
 	to := path.Join(l.Root, "kept", fmt.Sprintf("%s.%d", c.Session, c.Generation))
 	_, err := h.Run(ctx, hostexec.Command{Script: `umask 077

@@ -1,5 +1,4 @@
-// Package workspaces brings the first content of a session's work folder, runs its hooks,
-// pushes its work, and reads it for the worker's API. git, hooks and restores run as jobs on
-// the host, which outlive a connection. A job that an earlier attempt has begun is followed,
-// not begun again.
+// Package workspaces fills a session's work folder, runs its hooks, pushes its work, and
+// reads it for the worker's API. git and hooks run as jobs on the host, which outlive a
+// connection; a later attempt follows the same job.
 package workspaces

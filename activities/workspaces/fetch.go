@@ -15,12 +15,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxFetched is how many files one call fetches at most.
 const maxFetched = 10_000
 
-// fetchListScript lists the regular files that paths of a work folder name. For a folder
-// it lists the files below it, without .git and without following links. It prints x
-// before an executable file, and f before any other.
+// fetchListScript lists the regular files that paths name or that lie below them, without
+// .git and without following links. x marks an executable file, f any other.
 const fetchListScript = `cd -P -- "$1" || exit 4
 shift
 for p; do
@@ -32,11 +30,10 @@ for p; do
 	fi
 done`
 
-// FetchFiles writes files of a session's work folder into an archive: each path, and
-// all files below it. Commands may swap files and links there meanwhile. Even then,
-// only files in the work folder are written, and no file with a known secret in it.
-// While a turn runs, or if a turn began meanwhile, several files are refused unless
-// moving is set.
+// FetchFiles writes files of a session's work folder, and those below paths, as a tar
+// archive. It never writes a file from outside the work folder, even if commands swap links
+// meanwhile, or one with a known secret. Unless moving is set, it refuses several files if
+// a turn runs or began meanwhile.
 func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
 	const waitFor = "wait for its end, or fetch files one by one; --while-running gives what is there all the same"
 	p, err := w.Where(ctx, session)
@@ -56,7 +53,7 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 	return err
 }
 
-// fetchFiles calls may with the number of files, before it reads them.
+// fetchFiles calls may with the number of files before it reads them.
 func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to io.Writer, may func(n int) error) error {
 	hide, err := site.HidingIn(ctx, s, p.Claim, p.Seed)
 	if err != nil {
@@ -94,8 +91,7 @@ func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to i
 	return out.Close()
 }
 
-// within reports whether a relative path stays in its folder. It looks only at the text
-// of the path.
+// within looks only at the text of the path.
 func within(name string) bool {
 	clean := path.Clean(name)
 	return clean != ".." && !strings.HasPrefix(clean, "../")
@@ -141,9 +137,8 @@ func (g *guarded) Write(p []byte) (int, error) {
 	return g.out.Write(p)
 }
 
-var errFetchSecret = errors.New("it holds a credential, which stays where it is")
+var errFetchSecret = errors.New("it contains a credential, so it is not sent")
 
-// notFetched returns the error that tells people why a file was not fetched.
 func notFetched(err error, name string) error {
 	var large *hostexec.TooLargeError
 	var why hostexec.NotGiven
@@ -168,8 +163,7 @@ func notFetched(err error, name string) error {
 	return &kit.TypedError{Kind: kind, Err: fmt.Errorf("fetch %s: %s", name, words[why])}
 }
 
-// Told returns the Problem of an error for people: its kind, its message and what to do.
-// It does not redact, so the message must contain no secret.
+// Told returns the Problem of an error. It redacts nothing.
 func Told(ctx context.Context, what string, err error) protocol.Problem {
 	var p protocol.Problem
 	app := kit.Failing{}.Failure(ctx, what, err)

@@ -18,12 +18,12 @@ import (
 // A HookRun is the run of a hook.
 type HookRun struct {
 	Hook   string `json:"hook"`
-	State  string `json:"state"` // done, failed, late, unknown
+	State  string `json:"state"` // see below
 	Code   int    `json:"code,omitempty"`
-	Output string `json:"output,omitempty"` // the end of the output, redacted
+	Output string `json:"output,omitempty"` // the end, redacted
 }
 
-// The values of HookRun.State.
+// Values of HookRun.State.
 const (
 	HookDone    = "done"
 	HookFailed  = "failed"
@@ -31,14 +31,11 @@ const (
 	HookUnknown = "unknown"
 )
 
-// hookShown is how many bytes of a hook's output are kept.
 const hookShown = 4 << 10
 
-// hookScript runs a hook's text as a script of its own.
 const hookScript = `exec /bin/sh -c "$1" "$2"`
 
-// RunHook runs a hook a single time for each pair of hook and once: it does not start again a
-// hook that runs or has ended. The hook's environment describes the session.
+// RunHook runs a hook at most once for each pair of hook and once.
 func RunHook(ctx context.Context, s *site.Site, j Job, w Workspace, hook, script, once string, hide *seeds.Redactor) (HookRun, error) {
 	run := HookRun{Hook: hook}
 	j.Name = "hook." + hook
@@ -66,20 +63,19 @@ func RunHook(ctx context.Context, s *site.Site, j Job, w Workspace, hook, script
 	return run, nil
 }
 
-// text says in one line how a hook ended.
 func (r HookRun) text(limit time.Duration) string {
 	switch r.State {
 	case HookDone:
 		return fmt.Sprintf("hook %s: done", r.Hook)
 	case HookLate:
-		return fmt.Sprintf("hook %s: it was ended after %s", r.Hook, cmp.Or(limit, HookTimeout))
+		return fmt.Sprintf("hook %s did not end within %s and was stopped", r.Hook, cmp.Or(limit, HookTimeout))
 	case HookUnknown:
-		return fmt.Sprintf("hook %s: nobody knows how it ended: the host was restarted, or somebody killed it", r.Hook)
+		return fmt.Sprintf("hook %s ended without an exit status (the host restarted, or the hook was killed)", r.Hook)
 	}
-	return fmt.Sprintf("hook %s: it failed with status %d", r.Hook, r.Code)
+	return fmt.Sprintf("hook %s failed with status %d", r.Hook, r.Code)
 }
 
-// err returns the reason why a session cannot go on after this run; nil if it can.
+// err says why a session cannot go on, or returns nil.
 func (r HookRun) err(host string, limit time.Duration) error {
 	if r.State == HookDone {
 		return nil
@@ -95,7 +91,7 @@ func (r HookRun) err(host string, limit time.Duration) error {
 	return &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Err: fmt.Errorf("%s", text), Hint: hint}
 }
 
-// Note returns the note of the run for the transcript.
+// Note returns the run's note for the transcript.
 func (r HookRun) Note(limit time.Duration) conversation.Note {
 	data := map[string]string{"hook": r.Hook, "state": r.State}
 	if r.Output != "" {
@@ -107,8 +103,8 @@ func (r HookRun) Note(limit time.Duration) conversation.Note {
 	return conversation.Note{Type: "state", Text: r.text(limit), Data: data}
 }
 
-// LastHooks runs the given hooks for the end of a run, or before a folder is removed. It
-// returns notes of their outcomes. A hook that fails stops nothing.
+// LastHooks runs hooks before a run ends or a folder is removed. It returns notes; a failed
+// hook stops nothing.
 func LastHooks(ctx context.Context, s *site.Site, j Job, w *Workspace, hide site.Secrets, hooks ...string) (notes []conversation.Note) {
 	if w == nil {
 		return nil

@@ -18,52 +18,49 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Job is a command of a workspace (git or a hook) that runs as a journaled process of
-// the session. The next attempt finds the job running, or finds how it ended.
+// A Job is a command (git or a hook) as a journaled process. A later attempt finds it
+// running, or finds how it ended.
 type Job struct {
 	Site   *site.Site
 	Host   hostexec.Host
 	Layout protocol.Layout
 	claim  protocol.Claim
 	fence  hostexec.Fence
-	Name   string // name of its folder below proc
-	script string // for /bin/sh; its stdout and stderr are kept in order
+	Name   string // the folder below proc
+	script string // for /bin/sh; stdout and stderr keep their order
 	args   []string
 	env    map[string]string
-	dir    string // its working directory
+	dir    string
 	secret []byte // on descriptor process.SecretFD
 	limit  time.Duration
-	stop   <-chan struct{} // closed when this worker stops; nil for never
+	stop   <-chan struct{} // closed when this worker stops; may be nil
 }
 
-// jobOutput is how many bytes of the end of a job's output are kept.
+// jobOutput is how many last bytes of output are kept.
 const jobOutput = 64 << 10
 
-// A jobEnd is how a job ended.
 type jobEnd struct {
 	State  process.State
 	Code   int
-	Output string // the end of the output
-	Late   bool   // the job was ended because it took too long
+	Output string // the end
+	Late   bool   // ended for its time limit
 }
 
 func (e jobEnd) ok() bool { return e.State == process.Exited && e.Code == 0 && !e.Late }
 
-// Proc returns the folder of the journaled process that runs the job.
+// Proc returns the folder of the job's process.
 func (j Job) Proc() string { return path.Join(j.Layout.Dir, "proc", j.Name) }
 
-// mark returns the mark of the job's own processes, which no other process of the
-// session has.
+// mark returns the mark of the job's processes alone.
 func (j Job) mark() string { return folder.Mark(j.claim.Session, j.Layout) + "/" + j.Name }
 
-// readEnd is the time limit for reading the output of a job that has ended.
+// readEnd limits reading the output of an ended job.
 const readEnd = 10 * time.Minute
 
-// errJobLate is the cause when a job exceeds its time limit.
-var errJobLate = errors.New("it took longer than it may")
+var errJobLate = errors.New("it took longer than its time limit")
 
-// run starts the job, unless it was started before, and waits for its end. After an error
-// the job may go on running, and the next attempt finds it.
+// run starts the job unless it was started before, and waits. After an error the job may go
+// on.
 func (j Job) run(ctx context.Context) (jobEnd, error) {
 	spec := process.Spec{
 		Dir: j.Proc(), Fence: j.fence, Mark: j.mark(), WorkDir: j.dir, Env: j.env, Secret: j.secret,
@@ -79,7 +76,7 @@ func (j Job) run(ctx context.Context) (jobEnd, error) {
 	}
 	left := max(j.limit-age, 0)
 	if ended && left > 0 {
-		left = readEnd // the job has ended, so only its output is left to read
+		left = readEnd
 	}
 	fctx, cancel := context.WithTimeoutCause(ctx, left, errJobLate)
 	defer cancel()
@@ -109,9 +106,8 @@ func (j Job) run(ctx context.Context) (jobEnd, error) {
 	return end, err
 }
 
-// ageScript prints the time at which the job began and the time at which it ended. If
-// the job runs, it prints the present time instead of the end. It prints the times in
-// ticks since the host started, and by the host's clock, which may be set meanwhile.
+// ageScript prints the job's start and its end or the present time, in ticks since boot and
+// by the clock, which may be set meanwhile.
 const ageScript = `{ IFS=' ' read -r pid start boot x <"$1/started"; } 2>/dev/null || exit 0
 LC_ALL=C; export LC_ALL
 if [ -e "$1/exit" ]; then
@@ -128,13 +124,12 @@ echo "ticks $start $to"
 echo "clock $(date -r "$1/started" +%s 2>/dev/null) $clock"
 echo "hz $(getconf CLK_TCK 2>/dev/null || echo 100)"`
 
-// Age returns how long the job has run so far, or ran until its end. With it, another
-// attempt does not give the job its whole time limit again, and time after its end does
-// not count. If the host does not count ticks, age uses the host's clock.
+// Age returns how long the job has run or ran, so that another attempt does not grant its
+// whole time limit again. Without ticks Age uses the host's clock.
 func (j Job) Age(ctx context.Context) (age time.Duration, ended bool, err error) {
 	res, err := j.Host.Run(ctx, hostexec.Command{Script: ageScript, Args: []string{j.Proc()}})
 	if err != nil {
-		return 0, false, fmt.Errorf("look since when %s runs: %w", j.Name, err)
+		return 0, false, fmt.Errorf("look when %s was started: %w", j.Name, err)
 	}
 	said := map[string][]int64{}
 	for line := range strings.Lines(string(res.Stdout)) {
@@ -181,7 +176,6 @@ func (j Job) follow(ctx context.Context) (end jobEnd, err error) {
 	return end, nil
 }
 
-// end ends a job and all that it started.
 func (j Job) end(ctx context.Context) error {
 	if _, err := process.Stop(ctx, j.Host, j.Proc(), j.fence, 2*time.Second); err != nil {
 		return fmt.Errorf("end %s: %w", j.Name, err)
@@ -192,14 +186,13 @@ func (j Job) end(ctx context.Context) error {
 	return nil
 }
 
-// forget removes the record of a job that has ended, so that it can run anew.
+// forget removes an ended job's record, so that it can run anew.
 func (j Job) forget(ctx context.Context) error {
 	return hostexec.RemoveTree(ctx, j.Host, j.Proc(), j.Layout.Dir, &j.fence)
 }
 
-// StillGoing reports whether a job may go on running after an error, so that nothing is
-// undone and the next attempt finds the job. This is so if the worker stops, or if the
-// connection was lost and the activity was not cancelled.
+// StillGoing reports whether a job may go on after this error, and so nothing is undone:
+// the worker stops, or the connection was lost without a cancel.
 func StillGoing(ctx context.Context, err error) bool {
 	if errors.Is(err, kit.ErrHandOver) {
 		return true
@@ -207,8 +200,7 @@ func StillGoing(ctx context.Context, err error) bool {
 	return ctx.Err() == nil && (errors.Is(err, hostexec.ErrOutcomeUnknown) || errors.Is(err, hostexec.ErrUnreachable))
 }
 
-// lastLines returns the end of a text in whole lines. The result has at most most bytes
-// of the text.
+// lastLines returns the last whole lines, at most most bytes.
 func lastLines(text string, most int) string {
 	text = strings.TrimSpace(text)
 	if len(text) <= most {

@@ -19,45 +19,41 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A Place has the folders and the host of a session now, for callers that only read.
+// A Place is where a session is now.
 type Place struct {
 	Claim     protocol.Claim    `json:"claim"`
 	Layout    protocol.Layout   `json:"layout"`
 	Seed      *protocol.SeedRef `json:"seed,omitempty"`
 	Workspace *Workspace        `json:"workspace,omitempty"`
 	Commit    string            `json:"commit,omitempty"`
-	Turn      int               `json:"turn,omitempty"` // the newest turn that has begun
-	// Busy says that a turn runs, or that processes which a turn left behind are being
-	// ended.
+	Turn      int               `json:"turn,omitempty"` // the newest begun
+	// Busy says that a turn, or processes that it left, may still write.
 	Busy bool `json:"busy,omitempty"`
 }
 
-// still returns an error if several files cannot be read as of one moment.
 func (p Place) still(waitFor string) error {
 	if !p.Busy {
 		return nil
 	}
-	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("turn %d of session %s writes there: what one gets would be of no one moment", p.Turn, p.Claim.Session), Hint: waitFor}
+	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("turn %d of session %s is still changing the work folder, so the files would not be from one point in time", p.Turn, p.Claim.Session), Hint: waitFor}
 }
 
-// unchanged returns an error if files that were read since p may not be of one moment.
 func (p Place) unchanged(now Place, waitFor string) error {
 	if now.Turn == p.Turn && !now.Busy && now.Claim.Generation == p.Claim.Generation {
 		return nil
 	}
-	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("a turn of session %s began meanwhile: what was read would be of no one moment", p.Claim.Session), Hint: waitFor}
+	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("a turn of session %s began while the files were read, so they may not be from one point in time", p.Claim.Session), Hint: waitFor}
 }
 
 // QueryPlace asks a session's workflow for its Place.
 const QueryPlace = "place"
 
-// ErrNoPlace says that the session is on no host now.
+// ErrNoPlace says that the session is on no host.
 var ErrNoPlace = errors.New("the session is on no host now")
 
-// maxWorkDiff is the largest size of a diff of a work folder, in bytes.
 const maxWorkDiff = 32 << 20
 
-// WorkPlaceOf asks a session where its work folder is.
+// WorkPlaceOf asks a session's workflow for its Place.
 func WorkPlaceOf(ctx context.Context, s *site.Site, session string) (p Place, err error) {
 	if err := kit.CheckID("session", session); err != nil {
 		return p, err
@@ -78,20 +74,19 @@ func WorkPlaceOf(ctx context.Context, s *site.Site, session string) (p Place, er
 	return p, folder.CheckLayout(p.Layout, session)
 }
 
-// Workfolders reads the work folders of sessions for the worker's API.
+// Workfolders reads sessions' work folders for the worker's API.
 type Workfolders struct {
 	Site  *site.Site
 	Where func(ctx context.Context, session string) (Place, error)
 }
 
-// NewWorkfolders returns the Workfolders of a site.
+// NewWorkfolders makes Workfolders.
 func NewWorkfolders(s *site.Site) *Workfolders {
 	return &Workfolders{s, func(ctx context.Context, session string) (Place, error) { return WorkPlaceOf(ctx, s, session) }}
 }
 
-// WorkDiff compares a session's work folder with its first content. Known secrets are
-// overwritten. It fails while a turn runs, or if a turn began meanwhile, unless moving is
-// set.
+// WorkDiff compares a session's work folder with its first content, with known secrets
+// overwritten. Unless moving is set, it fails if a turn runs or began meanwhile.
 func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	const waitFor = "wait for its end; --while-running gives what is there all the same, --turn what codex says of its own edits"
 	p, err := w.Where(ctx, session)
@@ -119,7 +114,7 @@ func (w *Workfolders) unchanged(ctx context.Context, p Place, waitFor string) er
 	return p.unchanged(now, waitFor)
 }
 
-// WorkDiff does the work of the method of that name, at a known place.
+// WorkDiff compares the work folder at a known place.
 func WorkDiff(ctx context.Context, s *site.Site, p Place) (protocol.WorkDiff, error) {
 	out := protocol.WorkDiff{Session: p.Claim.Session}
 	hide, err := site.HidingIn(ctx, s, p.Claim, p.Seed)
@@ -127,8 +122,8 @@ func WorkDiff(ctx context.Context, s *site.Site, p Place) (protocol.WorkDiff, er
 		return out, err
 	}
 	if !p.Layout.OwnWork {
-		return out, &kit.TypedError{Kind: protocol.ErrTypeBadInput, Err: fmt.Errorf("nobody kept what %s was like when the session began", p.Layout.WorkDir),
-			Hint: "--dir is your own folder: use git there, or --turn"}
+		return out, &kit.TypedError{Kind: protocol.ErrTypeBadInput, Err: fmt.Errorf("cannot compare %s: it is your own folder (--dir), and its content at the start of the session was not recorded", p.Layout.WorkDir),
+			Hint: "use git there, or --turn"}
 	}
 	h, err := s.Host(p.Claim.Host)
 	if err != nil {
@@ -138,7 +133,7 @@ func WorkDiff(ctx context.Context, s *site.Site, p Place) (protocol.WorkDiff, er
 	if err != nil {
 		return out, err
 	}
-	// The folder is not in the session's tmp, because codex's commands write there.
+	// Not in the session's tmp, where codex's commands write.
 	own := path.Join(workspaceDir(p.Layout), "diff-"+fmt.Sprint(s.Now().UnixNano()))
 	if start == "snapshot" {
 		base, start, err = startTree(ctx, s, h, p, own+".start")
@@ -162,9 +157,8 @@ func WorkDiff(ctx context.Context, s *site.Site, p Place) (protocol.WorkDiff, er
 	return out, nil
 }
 
-// startOf returns the commit or tree of the first content of a session's work folder.
-// objects is the folder of its git objects, or "" if they are in the work folder. If
-// objects is "snapshot", the tree has to be made of a snapshot.
+// startOf returns the commit or tree of the first content and the folder of its git
+// objects: "" is the work folder, "snapshot" says that the tree must be made of a snapshot.
 func startOf(ctx context.Context, s *site.Site, h hostexec.Host, p Place) (base, objects string, err error) {
 	b, done, err := readBrought(ctx, Job{Host: h, Layout: p.Layout})
 	switch {
@@ -177,12 +171,11 @@ func startOf(ctx context.Context, s *site.Site, h hostexec.Host, p Place) (base,
 	case p.Commit != "" && p.Commit != "none":
 		return p.Commit, "", nil
 	}
-	return "", "", nil // the work folder began empty
+	return "", "", nil // it began empty
 }
 
 func startDir(l protocol.Layout) string { return path.Join(workspaceDir(l), "start") }
 
-// startTree makes a git tree of the work in the snapshot with which a session began.
 func startTree(ctx context.Context, s *site.Site, h hostexec.Host, p Place, at string) (tree, objects string, err error) {
 	files := at + "/files"
 	_, err = h.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && mkdir -- "$1"`, Args: []string{at}})
@@ -191,7 +184,7 @@ func startTree(ctx context.Context, s *site.Site, h hostexec.Host, p Place, at s
 	}
 	if err != nil {
 		removeScratch(ctx, s, h, p.Layout, at)
-		return "", "", fmt.Errorf("make the start anew: %w", err)
+		return "", "", fmt.Errorf("restore the first content of the work folder: %w", err)
 	}
 	text, err := gitText(ctx, h, "keep", files, at+"/objects", "", "")
 	return strings.TrimSpace(string(text)), at + "/objects", err
@@ -205,7 +198,6 @@ func removeScratch(ctx context.Context, s *site.Site, h hostexec.Host, l protoco
 	}
 }
 
-// gitText runs gitScript for a work folder, and returns its output.
 func gitText(ctx context.Context, h hostexec.Host, args ...string) ([]byte, error) {
 	st, err := h.Start(ctx, hostexec.Command{Script: gitScript, Args: args, Bulk: true})
 	if err != nil {

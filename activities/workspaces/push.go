@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Activities are the activities on the content of a work folder.
+// Activities act on the content of work folders.
 type Activities struct{ Site *site.Site }
 
 // New makes the activities of a worker.
@@ -38,25 +38,24 @@ type PushWorkspaceInput struct {
 	Layout  protocol.Layout   `json:"layout"`
 	Seed    *protocol.SeedRef `json:"seed,omitempty"`
 	Repo    Repo              `json:"repo"`
-	ID      string            `json:"id"` // id of the request; a repeated activity finds the process by it
+	ID      string            `json:"id"` // of the request; a repeat finds the process by it
 	Branch  string            `json:"branch"`
 	Message string            `json:"message,omitempty"`
 	By      string            `json:"by,omitempty"`
 }
 
-// PushWorkspaceResult has the commit that the branch names now.
+// PushWorkspaceResult has the branch's commit.
 type PushWorkspaceResult struct {
 	Commit string `json:"commit"`
 	Branch string `json:"branch"`
-	// Already says that the branch had the commit before, so that nothing was pushed.
+	// Already says that the branch had the commit.
 	Already bool `json:"already,omitempty"`
 }
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// PushWorkspace runs git as a journaled process. If it is not known how git ended, git
-// runs a second time and finds at the branch whether the first run pushed. The branch is
-// never forced.
+// PushWorkspace pushes without force. If nobody knows how git ended, git runs again and
+// finds at the branch whether it pushed.
 func (s *Activities) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (PushWorkspaceResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
@@ -76,7 +75,7 @@ func (s *Activities) PushWorkspace(ctx context.Context, in PushWorkspaceInput) (
 	return out, f.Failure(ctx, what, err)
 }
 
-// PushWork does the work of PushWorkspace.
+// PushWork does the activity's work.
 func PushWork(ctx context.Context, s *site.Site, in PushWorkspaceInput, token string, attempt int32, stop <-chan struct{}) (PushWorkspaceResult, error) {
 	out := PushWorkspaceResult{Branch: in.Branch}
 	if err := folder.CheckLayout(in.Layout, in.Claim.Session); err != nil {
@@ -86,7 +85,7 @@ func PushWork(ctx context.Context, s *site.Site, in PushWorkspaceInput, token st
 		return out, kit.BadInput("branch: %w", err)
 	}
 	if !pushID.MatchString(in.ID) {
-		return out, kit.BadInput("push %q: its id is none", in.ID)
+		return out, kit.BadInput("%q is not a valid push id: want 1 to 64 of a-z 0-9 -", in.ID)
 	}
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {
@@ -116,8 +115,7 @@ func PushWork(ctx context.Context, s *site.Site, in PushWorkspaceInput, token st
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
 		if err != nil && ctx.Err() != nil && !StillGoing(ctx, err) {
-			// The activity was cancelled, so git must not push later what it has not
-			// pushed yet.
+			// After a cancel, git must not push later.
 			actx, cancel := kit.Afterwards(ctx)
 			defer cancel()
 			eerr := j.end(actx)
@@ -161,7 +159,7 @@ func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorks
 		why = fmt.Sprintf("%v: %s", errJobLate, why)
 		e.Hint = "it may have been pushed all the same; push again, which finds that out"
 	case end.State != process.Exited:
-		why = "nobody knows how it ended"
+		why = "git ended twice without an exit status; the host may have restarted"
 		e.Kind, e.Hint = protocol.ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
 	}
 	e.Err = fmt.Errorf("push to %s of %s from %s: %s", out.Branch, r.URL, host, why)

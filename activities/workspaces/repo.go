@@ -22,7 +22,7 @@ import (
 //go:embed repo.sh
 var repoScript string
 
-// Exit statuses of repoScript in addition to those of git.
+// Exit statuses of repoScript, besides git's.
 const (
 	repoNoGit   = 61
 	repoOutside = 62
@@ -30,12 +30,10 @@ const (
 
 const commitWord = "fairlead-commit "
 
-// workspaceDir returns the folder for files that belong to a session's work folder but
-// are not part of it.
 func workspaceDir(l protocol.Layout) string { return path.Join(l.Dir, "workspace") }
 
-// clone clones the repository into the work folder, and returns the commit that is checked
-// out. It does not start again a clone that runs or has ended.
+// clone returns the commit that is checked out. It does not repeat a clone that runs or has
+// ended.
 func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (commit string, err error) {
 	j.Name, j.script, j.dir = "clone", repoScript, j.Layout.Dir
 	known := ""
@@ -69,8 +67,8 @@ func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (comm
 			commit, _, _ = strings.Cut(after, "\n")
 			return commit, nil
 		case end.State != process.Exited && !end.Late && try == 0:
-			// The host was restarted, or somebody killed the clone. The clone can be
-			// started anew, because the script first removes whatever is there.
+			// The host restarted, or somebody killed the clone. The script first removes
+			// what the clone left.
 			if err := j.forget(ctx); err != nil {
 				return "", err
 			}
@@ -80,23 +78,20 @@ func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (comm
 	}
 }
 
-// realPath resolves the symbolic links of a folder.
 func realPath(ctx context.Context, h hostexec.Host, dir string) (string, error) {
 	res, err := h.Run(ctx, hostexec.Command{Script: `cd -P -- "$1" && pwd -P`, Args: []string{dir}})
 	if err != nil {
-		return "", fmt.Errorf("look where %s is: %w", dir, err)
+		return "", fmt.Errorf("resolve the path of %s: %w", dir, err)
 	}
 	return strings.TrimSuffix(string(res.Stdout), "\n"), nil
 }
 
-// An agentLender is a pool that can lend the worker's SSH agent.
 type agentLender interface {
 	LendAgent(ctx context.Context, h hostexec.Host) (*hostexec.LentAgent, error)
 }
 
-// lend lends a job the worker's SSH agent, if the repository asks for that. The job
-// finds the agent through a symbolic link, so that a worker that takes the job over can
-// lend its own agent.
+// lend lends a job the worker's SSH agent if the repository asks for it. The job uses a
+// symbolic link, so that another worker can lend its own.
 func lend(ctx context.Context, s *site.Site, j *Job, r Repo) (back func(), err error) {
 	if !r.ForwardAgent {
 		return func() {}, nil
@@ -122,8 +117,7 @@ func lend(ctx context.Context, s *site.Site, j *Job, r Repo) (back func(), err e
 	return lent.Close, nil
 }
 
-// serverOf returns the part of a URL that names the server of a token: scheme, host and
-// port.
+// serverOf returns scheme, host and port: a token's server.
 func serverOf(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -132,8 +126,7 @@ func serverOf(text string) string {
 	return u.Scheme + "://" + u.Host
 }
 
-// gitTrouble maps error texts of git and ssh from a failed clone to hints about what
-// to do.
+// gitTrouble maps errors of git and ssh to hints.
 var gitTrouble = []struct {
 	says *regexp.Regexp
 	hint string
@@ -160,7 +153,7 @@ func cannotClone(host string, r Repo, end jobEnd) error {
 		e.Hint = "raise --clone-timeout, or bring less of it with --depth"
 		why = fmt.Sprintf("%v: %s", errJobLate, why)
 	case end.State != process.Exited:
-		why = "nobody knows how it ended, twice; the host may have been restarted"
+		why = "git ended twice without an exit status; the host may have restarted"
 	case end.Code == repoNoGit:
 		e.Hint = "install git on the host"
 	case end.Code == repoOutside:

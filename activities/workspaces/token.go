@@ -18,17 +18,16 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// TokensPrefix is the prefix of the sessions' own tokens for git servers. The session's
-// id follows it. A token that several sessions share is in a folder of its owner.
+// TokensPrefix and a session's id begin the names of its own tokens. Shared tokens are in
+// their owners' folders.
 const TokensPrefix = "tokens"
 
-// TokenWaits is more time than a session takes to begin after its token was stored.
+// TokenWaits is longer than a session takes to begin after its token was stored.
 const TokenWaits = time.Hour
 
 var TokenBlob = regexp.MustCompile(`^` + TokensPrefix + `/([a-z0-9][a-z0-9._-]{0,62})/[0-9a-f]{64}$`)
 
-// isToken reports whether a blob is a token. session is the session to which the token
-// belongs; "" if it is shared.
+// isToken returns the token's session, or "" if it is shared.
 func isToken(blob string) (session string, ok bool) {
 	if m := TokenBlob.FindStringSubmatch(blob); m != nil {
 		return m[1], true
@@ -41,35 +40,33 @@ func isOurToken(blob string) bool {
 	return ok
 }
 
-// A serverToken is a token and the only server that may get it. So nobody can send the
-// token to another server by starting a session with the blob's name.
+// A serverToken names the only server that may get the token, so that nobody can have it
+// sent elsewhere by naming the blob.
 type serverToken struct {
 	Server string `json:"server"`
 	Token  string `json:"token"`
 }
 
-// CheckTokenURL returns an error if a token that is sent to this URL could be read by
-// others, or would not be used.
+// CheckTokenURL refuses a URL where others could read a token, or git would not use it.
 func CheckTokenURL(text string) error {
 	if strings.HasPrefix(text, "https://") || loopbackURL(text) {
 		return nil
 	}
-	return fmt.Errorf("a token is for https: to %s it would go in clear, or not at all", text)
+	return fmt.Errorf("a token needs an https URL: for %s it would be sent unencrypted, or not be used", text)
 }
 
-// CheckToken refuses a text that cannot be a token of a git server. Its error does not
-// repeat the text.
+// CheckToken refuses what cannot be a token. Its error does not repeat it.
 func CheckToken(token string) error {
 	bad := func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' || c == '\'' }
 	if token == "" || len(token) > 1<<10 || strings.HasPrefix(token, "-") || strings.ContainsFunc(token, bad) {
-		return errors.New("it is no token: one line of at most 1024 plain characters, the first no dash")
+		return errors.New("not a valid token: want one line of 1 to 1024 printable ASCII characters, without spaces, ' and \\, not beginning with a dash")
 	}
 	return nil
 }
 
-// StoreToken stores a token for the git server of a repository. The same token gets the
-// same name. Either session or folder is set, and the token is deleted together with
-// it. A folder is for a token that several sessions share.
+// StoreToken stores a token for a repository's server; equal tokens get the same name. The
+// token is deleted with session or folder, of which one is set; folder is for a token that
+// sessions share.
 func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token string) (string, error) {
 	err := CheckToken(token)
 	if err == nil {
@@ -82,7 +79,7 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 		err = kit.CheckID("session", session)
 	}
 	if _, ok := owned.OwnerOf(folder); err == nil && folder != "" && (!ok || session != "") {
-		err = fmt.Errorf("%.100q is no folder for a token that several sessions share", folder)
+		err = fmt.Errorf("%.100q is not the folder of a batch or schedule, where a shared token is kept", folder)
 	}
 	if err != nil {
 		return "", err
@@ -101,8 +98,8 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 	return key, err
 }
 
-// gitToken reads a repository's token from the store; "" if it has none. It refuses a token
-// of another server or of another session.
+// gitToken reads a repository's token; "" if none. It refuses one of another server or
+// session.
 func gitToken(ctx context.Context, s *site.Site, session string, r *Repo) (string, error) {
 	if r == nil || r.Token == "" {
 		return "", nil
@@ -111,7 +108,7 @@ func gitToken(ctx context.Context, s *site.Site, session string, r *Repo) (strin
 		return "", kit.BadInput("repository: %w", err)
 	}
 	if owner, _ := isToken(r.Token); owner != "" && owner != session {
-		return "", &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Err: fmt.Errorf("the repository's token is that of session %s", owner), Hint: "give this session one of its own: --git-token-file"}
+		return "", &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Err: fmt.Errorf("the repository's token belongs to session %s", owner), Hint: "give this session one of its own: --git-token-file"}
 	}
 	data, err := s.Store.Get(ctx, r.Token)
 	if errors.Is(err, store.ErrNotFound) {
@@ -130,8 +127,7 @@ func gitToken(ctx context.Context, s *site.Site, session string, r *Repo) (strin
 	return t.Token, CheckToken(t.Token)
 }
 
-// ForgetTokens deletes the tokens of a session that has ended. It only logs errors,
-// because maintenance tries again.
+// ForgetTokens deletes an ended session's tokens. It only logs errors; maintenance retries.
 func ForgetTokens(ctx context.Context, s *site.Site, session string) {
 	all, err := s.Store.List(ctx, TokensPrefix+"/"+session+"/")
 	for _, info := range all {
@@ -142,8 +138,8 @@ func ForgetTokens(ctx context.Context, s *site.Site, session string) {
 	}
 }
 
-// PruneTokens deletes the tokens of sessions that have ended without deleting them. The
-// token of a session that is about to begin is younger than TokenWaits, and stays.
+// PruneTokens deletes tokens that ended sessions left. Tokens younger than TokenWaits stay:
+// their session may be about to begin.
 func PruneTokens(ctx context.Context, s *site.Site, in protocol.PruneSnapshotsInput) error {
 	if in.DryRun || in.Session != "" {
 		return nil
@@ -167,7 +163,7 @@ func PruneTokens(ctx context.Context, s *site.Site, in protocol.PruneSnapshotsIn
 	return nil
 }
 
-// tokenServer returns the server that may get a repository's token, in a normal form.
+// tokenServer returns the server of a repository's token, normalized.
 func tokenServer(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

@@ -11,60 +11,55 @@ import (
 	"unicode"
 )
 
-// A Workspace describes the work folder of a session, unless that is an empty folder or
-// a person's folder on the host. A person chooses it, and it holds no secret.
+// A Workspace describes a work folder that is neither empty nor a person's. A person
+// chooses it; it holds no secret.
 type Workspace struct {
-	// Repo is cloned into the work folder.
 	Repo *Repo `json:"repo,omitempty"`
-	// Snapshot is the snapshot whose work is restored there, without its conversation.
-	// For --upload, the worker's API makes a snapshot of a local folder.
+	// Snapshot's work is restored, without the conversation. For --upload, the worker's API
+	// makes it of a local folder.
 	Snapshot string `json:"snapshot,omitempty"`
-	// Uploaded is the name of the local folder of which Snapshot was made.
+	// Uploaded is that folder's name.
 	Uploaded string `json:"uploaded,omitempty"`
 	Hooks    Hooks  `json:"hooks,omitzero"`
-	// Keep leaves the work folder on the host when the session closes.
+	// Keep leaves the work folder on the host at close.
 	Keep bool `json:"keep,omitempty"`
-	// Timeout is the time limit for fetching a repository; 0 is 30 minutes.
+	// Timeout limits fetching; 0 is CloneTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// A Repo is a git repository, which git on the host fetches.
+// A Repo is a git repository that the host fetches.
 type Repo struct {
-	// URL is https, http, ssh, user@host:path, or a path on the host. It holds
-	// no password.
+	// URL is https, http, ssh, user@host:path, or a path on the host, without a password.
 	URL string `json:"url"`
-	// Ref is a branch, a tag or a commit; empty is the server's HEAD.
+	// Ref is a branch, tag or commit; empty is HEAD.
 	Ref   string `json:"ref,omitempty"`
-	Depth int    `json:"depth,omitempty"` // 0 is the whole history
-	// Token is the blob of a sealed token for https. Only git gets the token, on a file
-	// descriptor, and only for the server that URL names.
+	Depth int    `json:"depth,omitempty"` // 0 is all
+	// Token is the blob of a sealed token for https. Only git gets it, on a file
+	// descriptor, and only for URL's server.
 	Token string `json:"token,omitempty"`
-	// User is the user name for the token; empty is x-access-token.
+	// User is the token's user; empty is x-access-token.
 	User string `json:"user,omitempty"`
-	// ForwardAgent lets git on the host use the keys of the worker's SSH agent for the
-	// time of one command.
+	// ForwardAgent lends git the worker's SSH agent for one command.
 	ForwardAgent bool `json:"forward_agent,omitempty"`
-	// KnownHosts are lines for ssh on the host, in addition to its own.
+	// KnownHosts are additional lines for ssh.
 	KnownHosts string `json:"known_hosts,omitempty"`
 }
 
-// Hooks are shell scripts that run on the host, in the work folder and as the
-// user of the host, outside of any sandbox.
+// Hooks are shell scripts that run in the work folder as the host's user, outside of any
+// sandbox.
 type Hooks struct {
-	// AfterCreate runs a single time, after the work folder got its content.
+	// AfterCreate runs once, after the first content.
 	AfterCreate string `json:"after_create,omitempty"`
-	// BeforeRun runs each time before codex starts to work there.
+	// BeforeRun runs before each start of codex.
 	BeforeRun string `json:"before_run,omitempty"`
-	// AfterRun runs each time after codex has stopped because the session parks or
-	// closes.
-	AfterRun string `json:"after_run,omitempty"`
-	// BeforeRemove runs before the work folder is removed.
+	// AfterRun runs each time after codex has stopped to park or close.
+	AfterRun     string `json:"after_run,omitempty"`
 	BeforeRemove string `json:"before_remove,omitempty"`
-	// Timeout is the time limit for each hook; 0 is a minute.
+	// Timeout limits each hook; 0 is HookTimeout.
 	Timeout time.Duration `json:"timeout,omitempty"`
 }
 
-// The names of hooks.
+// Names of hooks.
 const (
 	HookAfterCreate  = "after_create"
 	HookBeforeRun    = "before_run"
@@ -72,30 +67,30 @@ const (
 	HookBeforeRemove = "before_remove"
 )
 
-// Limits of a workspace's description, which is part of a session's options.
+// A workspace is part of a session's options, so it is limited.
 const (
 	maxHook       = 16 << 10
 	maxRepoURL    = 2 << 10
 	maxRef        = 255
 	maxKnownHosts = 16 << 10
 
-	// HookTimeout is the time limit of a hook if none is set.
+	// HookTimeout is the default of Hooks.Timeout.
 	HookTimeout = time.Minute
-	// CloneTimeout is the time limit for fetching a repository if none is set.
+	// CloneTimeout is the default of Workspace.Timeout.
 	CloneTimeout = 30 * time.Minute
 	maxWait      = 5 * time.Hour // preparing a host may take six
 )
 
-// Check refuses a workspace that cannot be made, or that would show a secret.
+// Check refuses a workspace that cannot be made or would show a secret.
 func (w Workspace) Check() error {
 	if w.Repo != nil && w.Snapshot != "" {
-		return errors.New("a repository and a snapshot: it can begin with one of them")
+		return errors.New("both a repository and a snapshot are given for the work folder: give only one")
 	}
 	if w.Timeout < 0 || w.Timeout > maxWait {
-		return fmt.Errorf("its time limit %v is none: at most %v", w.Timeout, maxWait)
+		return fmt.Errorf("the time limit %v for fetching the work folder's content is invalid: want 0 to %v", w.Timeout, maxWait)
 	}
 	if len(w.Uploaded) > maxRef || len(w.Snapshot) > maxRef {
-		return fmt.Errorf("the name of what it begins with is longer than %d bytes", maxRef)
+		return fmt.Errorf("the name of the snapshot or folder that the work folder begins with is longer than %d bytes", maxRef)
 	}
 	if w.Repo != nil {
 		if err := w.Repo.check(); err != nil {
@@ -112,15 +107,15 @@ func (h Hooks) check() error {
 		}
 	}
 	if h.Timeout < 0 || h.Timeout > maxWait {
-		return fmt.Errorf("the time limit of hooks, %v, is none: at most %v", h.Timeout, maxWait)
+		return fmt.Errorf("the time limit %v for hooks is invalid: want 0 to %v", h.Timeout, maxWait)
 	}
 	return nil
 }
 
-// IsZero reports whether there are no hooks.
+// IsZero reports whether no hook is set.
 func (h Hooks) IsZero() bool { return h == Hooks{} }
 
-// scpLike matches user@host:path, for which git uses ssh.
+// scpLike matches user@host:path.
 var scpLike = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[^:].*$`)
 
 func (r Repo) check() error {
@@ -136,9 +131,9 @@ func (r Repo) check() error {
 	case len(r.KnownHosts) > maxKnownHosts:
 		return fmt.Errorf("known hosts take %d bytes, at most %d", len(r.KnownHosts), maxKnownHosts)
 	case r.Token != "" && !isOurToken(r.Token):
-		return errors.New("its token is none that the worker's API gave")
+		return errors.New("the key of its token was not issued by the worker's API")
 	case len(r.User) > maxRef || strings.ContainsFunc(r.User, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }):
-		return errors.New("the user name for the token is longer than 255 characters, or has others than plain ones")
+		return errors.New("the user name for the token must be at most 255 printable ASCII characters, without spaces and \\")
 	}
 	if r.Token != "" {
 		return CheckTokenURL(r.URL)
@@ -146,8 +141,8 @@ func (r Repo) check() error {
 	return nil
 }
 
-// loopbackURL reports whether text is an http URL of the host itself, so that nobody
-// else can read the traffic.
+// loopbackURL reports whether text is http on the host itself, where nobody else reads the
+// traffic.
 func loopbackURL(text string) bool {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" {
@@ -160,9 +155,7 @@ func loopbackURL(text string) bool {
 	return false
 }
 
-// CheckRepoURL refuses a text that git would not take as the address of a repository.
-// It also refuses a URL with a password in it, because everybody would see the
-// password.
+// CheckRepoURL refuses what git does not take, and a password, which everybody would see.
 func CheckRepoURL(text string) error {
 	switch {
 	case text == "":
@@ -185,7 +178,7 @@ func CheckRepoURL(text string) error {
 	}
 	u, err := url.Parse(text)
 	if err != nil {
-		return errors.New("its URL cannot be read") // the parser's error would repeat the URL
+		return errors.New("its URL cannot be read") // err would repeat the URL
 	}
 	if _, secret := u.User.Password(); secret {
 		return errors.New("its URL has a password in it, which everybody would see: give it as a token")
@@ -197,15 +190,15 @@ func CheckRepoURL(text string) error {
 		}
 	case "ssh", "git", "file":
 	default:
-		return fmt.Errorf("scheme %q is none of https, http, ssh, git, file", scheme)
+		return fmt.Errorf("unknown scheme %q: use https, http, ssh, git or file", scheme)
 	}
 	if u.Host == "" && scheme != "file" || u.RawQuery != "" || u.Fragment != "" {
-		return errors.New("its URL names no host, or has more behind its path")
+		return errors.New("its URL has no host, or has a query or fragment (? or #)")
 	}
 	return nil
 }
 
-// CheckRef refuses a text that git does not take as a name, or takes as an option.
+// CheckRef refuses what git does not take as a name, or takes as an option.
 func CheckRef(ref string) error {
 	bad := ref == "" || len(ref) > maxRef || strings.HasPrefix(ref, "-") || strings.HasPrefix(ref, "/") ||
 		strings.HasSuffix(ref, "/") || strings.HasSuffix(ref, ".lock") || strings.HasSuffix(ref, ".") ||

@@ -1,4 +1,3 @@
-// Package kit has what all jobs use: errors with a kind and a hint, and their conversion for
-// Temporal (Failing); progress that is reported by heartbeats; and the Gate, which limits how
-// many snapshots a worker moves at once.
+// Package kit has typed errors and their conversion for Temporal (Failing), progress in
+// heartbeats, and the Gate, which limits how many snapshots a worker moves at once.
 package kit

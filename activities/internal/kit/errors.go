@@ -22,14 +22,14 @@ import (
 type TypedError struct {
 	Kind, Hint string
 	Retry      bool
-	delay      time.Duration // until the next attempt; 0 means failing.delay
+	delay      time.Duration // until the next attempt; 0 means Failing.Delay
 	Err        error
 }
 
 func (e *TypedError) Error() string { return e.Err.Error() }
 func (e *TypedError) Unwrap() error { return e.Err }
 
-// BadInput returns an error of the type ErrTypeBadInput, which is not tried again.
+// BadInput returns an ErrTypeBadInput, which is not retried.
 func BadInput(format string, args ...any) error {
 	return &TypedError{Kind: protocol.ErrTypeBadInput, Err: fmt.Errorf(format, args...)}
 }
@@ -43,19 +43,18 @@ type SeedError struct {
 func (e *SeedError) Error() string { return fmt.Sprintf("read seed %s: %v", e.Name, e.Err) }
 func (e *SeedError) Unwrap() error { return e.Err }
 
-// ErrHandOver says that this worker is stopping and that another one is to go on.
+// ErrHandOver says that this worker is stopping and another goes on.
 var ErrHandOver = errors.New("this worker is stopping; another one goes on")
 
-// A Failing converts the errors of one attempt at an activity into Temporal errors.
+// A Failing converts an attempt's errors for Temporal.
 type Failing struct {
-	Epoch hostexec.Epoch // zero if there is none
+	Epoch hostexec.Epoch // zero if none
 	Hide  *seeds.Redactor
 	Delay time.Duration // until the next attempt; 0 leaves it to the policy
 }
 
-// Failure converts an error into a Temporal error with a type, whether to retry, and a
-// Problem for people. No other code does this. Messages are redacted, and causes are
-// not sent.
+// Failure makes a Temporal error with a type, whether to retry, and a Problem. No other
+// code does. It redacts messages and sends no causes.
 func (f Failing) Failure(ctx context.Context, what string, err error) error {
 	if err == nil {
 		return nil
@@ -64,7 +63,6 @@ func (f Failing) Failure(ctx context.Context, what string, err error) error {
 	if errors.As(err, &app) {
 		return err
 	}
-	// An attempt that the workflow cancelled ends as cancelled.
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) && !errors.Is(err, ErrHandOver) {
 		return context.Canceled
 	}
@@ -81,15 +79,14 @@ func (f Failing) Failure(ctx context.Context, what string, err error) error {
 	})
 }
 
-// misconfigured reports whether an error is due to this worker's configuration: another
-// worker could succeed, or this one after its configuration is changed. An immediate
-// retry is useless; accepted work waits.
+// misconfigured reports whether this worker's configuration is at fault, so that another
+// worker could succeed. An immediate retry is useless; accepted work waits.
 func misconfigured(err error) bool {
 	return errors.Is(err, store.ErrWrongKey) || errors.Is(err, store.ErrNoIdentity) || errors.Is(err, store.ErrOtherStore) || errors.Is(err, snapshots.ErrNewer)
 }
 
-// UntilRoom makes the error of a full disk retryable. It is for work that can only wait
-// until somebody makes room. Other errors are unchanged.
+// UntilRoom makes a full disk retryable, for work that can only wait for room. It returns
+// other errors unchanged.
 func (f Failing) UntilRoom(err error) error {
 	if !errors.Is(err, hostexec.ErrNoSpace) {
 		return err
@@ -116,7 +113,7 @@ func (f Failing) Classify(err error) (kind, hint string, retry bool) {
 	case errors.Is(err, hostexec.ErrFenced):
 		return protocol.ErrTypeFenced, "the host was used by a newer holder of this session: a worker or server that was restored from an old state must not go on; close the session, or look at its folder on the host", false
 	case errors.Is(err, hostexec.ErrHostKeyChanged):
-		return protocol.ErrTypeHostKey, "the host shows another key than the one that is pinned: if it was reinstalled, remove it and add it again with `ctl host add`; otherwise somebody may be in between", false
+		return protocol.ErrTypeHostKey, "the host shows another key than the one that is pinned: if it was reinstalled, remove it and add it again with `ctl host add`; otherwise somebody may be intercepting the connection", false
 	case errors.Is(err, hostexec.ErrHostKeyUnknown):
 		return protocol.ErrTypeHostKey, "pin the host's key: `ctl host add` with --host-key or --known-hosts", false
 	case errors.Is(err, hostexec.ErrAuth):
@@ -154,7 +151,7 @@ func (f Failing) Classify(err error) (kind, hint string, retry bool) {
 	return protocol.ErrTypeInternal, "", true
 }
 
-// overtaken reports whether the host's epoch is that of a newer attempt of the same work.
+// overtaken reports whether a newer attempt set the host's epoch.
 func (f Failing) overtaken(host hostexec.Epoch) bool {
 	return host.Generation == f.Epoch.Generation && host.Pump == f.Epoch.Pump && host.Attempt > f.Epoch.Attempt
 }
@@ -201,12 +198,11 @@ func storeKind(err error) (kind, hint string, retry bool) {
 	return protocol.ErrTypeStore, "", false
 }
 
-// ErrSeedFenced says that the lease on the seed has ended, or that the session has a
-// newer lease by now.
+// ErrSeedFenced says that the lease on the seed has ended, or is a newer one by now.
 var ErrSeedFenced = errors.New("the seed is not held any more")
 
-// An Unsavable is an auth.json on a host that cannot become the seed's next generation. Nor
-// may it be given up unless a person says so.
+// An Unsavable is a host's auth.json that cannot become the seed's next generation. Only a
+// person may give it up.
 type Unsavable struct {
 	Rotation seeds.Rotation
 	Err      error
@@ -218,7 +214,7 @@ func (e *Unsavable) Unwrap() error { return e.Err }
 
 var NameRule = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// CheckID refuses ids that cannot be the name of one folder or key.
+// CheckID refuses ids that cannot name a folder or key.
 func CheckID(what, id string) error {
 	if !NameRule.MatchString(id) {
 		return BadInput("%s id %q must be 1 to 63 of a-z 0-9 . _ - and begin with a letter or digit", what, id)
@@ -226,7 +222,7 @@ func CheckID(what, id string) error {
 	return nil
 }
 
-// Afterwards returns a context for cleaning up, even if ctx has ended.
+// Afterwards returns a context for cleaning up.
 func Afterwards(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), 20*time.Second)
 }

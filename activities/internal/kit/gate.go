@@ -12,41 +12,36 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Limits of the snapshots that one worker moves at once. Each move takes some tens of
-// megabytes and a connection's bulk channels. Above all it takes an activity slot, and
-// pumps need slots as well. So only few activities may hold a slot while they wait.
+// A move takes some tens of megabytes, bulk channels and an activity slot. Pumps need
+// slots, too, so few may wait in theirs.
 const (
 	MovesPerWorker = 4
 	MovesPerHost   = 2
 	MovesWaiting   = 16
 )
 
-// busyPause is the retry delay of an activity that finds no place to wait. The delay is
-// long, because each attempt costs the server work, and random, so that the activities
-// do not all come back at once.
+// busyPause is long because an attempt costs the server work, and random so that not all
+// return at once.
 func busyPause() time.Duration { return 10*time.Second + rand.N(30*time.Second) }
 
-// A Gate limits how many moves are inside at once, in all and for one host. Hosts take
-// turns and share the places to wait, so that a host whose moves are slow cannot take
-// all places.
+// A Gate limits moves of snapshots, in all and for each host. Hosts take turns and share
+// the places to wait, so that no slow host takes all.
 type Gate struct {
 	all, perHost, waiting int
 
 	mu     sync.Mutex
 	inside int                  // guarded by mu
 	wait   int                  // guarded by mu
-	lines  map[string]*gateLine // guarded by mu: has the hosts with moves inside or waiting
-	turns  []string             // guarded by mu: the hosts with waiters; the first has the next turn
+	lines  map[string]*gateLine // guarded by mu: hosts with moves inside or waiting
+	turns  []string             // guarded by mu: hosts with waiters, the next first
 }
 
-// A gateLine has the moves of one host: those inside and those that wait.
 type gateLine struct {
 	inside  int
-	waiters []chan error // in order of arrival; each gets nil to go in, or the reason why it cannot
+	waiters []chan error // in order; each gets nil to go in, or an error
 }
 
-// NewGate returns a gate for so many moves at once, in all and for one host, and so many
-// that wait.
+// NewGate takes how many moves may go on, in all and for one host, and how many may wait.
 func NewGate(all, perHost, waiting int) *Gate {
 	return &Gate{all: all, perHost: perHost, waiting: waiting, lines: map[string]*gateLine{}}
 }
@@ -58,9 +53,8 @@ func (g *Gate) Waits() int {
 	return g.wait
 }
 
-// Enter waits until the caller may go in. If too many wait, it returns a busy error,
-// unless another host has more waiters than the newcomer's host: then the last waiter of
-// that host gets the error.
+// Enter waits its turn. If too many wait, it returns a busy error, or the last waiter of a
+// host with more waiters gets it.
 func (g *Gate) Enter(ctx context.Context, host protocol.HostSpec) (done func(), err error) {
 	key := KeyOfHost(host)
 	done = func() { g.leave(key) }
@@ -70,8 +64,7 @@ func (g *Gate) Enter(ctx context.Context, host protocol.HostSpec) (done func(), 
 		l = &gateLine{}
 		g.lines[key] = l
 	}
-	// leave lets waiters in as soon as they can go in, so the newcomer overtakes nobody
-	// here.
+	// leave admits waiters at once, so this overtakes nobody.
 	if g.inside < g.all && l.inside < g.perHost {
 		g.inside++
 		l.inside++
@@ -111,11 +104,11 @@ func (g *Gate) Enter(ctx context.Context, host protocol.HostSpec) (done func(), 
 	return done, nil
 }
 
-// errNoRoom tells a waiter that another gets its place.
+// errNoRoom says that another waiter gets the place.
 var errNoRoom = errors.New("no place to wait")
 
-// makeRoom sends away the last waiter of the longest line, if that line stays at least
-// as long as the line that wants the place. The caller holds mu.
+// makeRoom sends away the last waiter of the longest line, which must stay at least as long
+// as wanted. The caller holds mu.
 func (g *Gate) makeRoom(wanted *gateLine) bool {
 	longest := ""
 	for _, key := range g.turns {
@@ -132,8 +125,7 @@ func (g *Gate) makeRoom(wanted *gateLine) bool {
 	return true
 }
 
-// drop takes a waiter out of its line. It returns false if the waiter has already been
-// sent its answer. The caller holds mu.
+// drop removes a waiter; false if it has its answer. The caller holds mu.
 func (g *Gate) drop(key string, who chan error) bool {
 	l := g.lines[key]
 	if l == nil {
@@ -149,8 +141,7 @@ func (g *Gate) drop(key string, who chan error) bool {
 	return true
 }
 
-// If nobody waits for a host, tidy takes the host out of turns. If nobody is inside
-// either, tidy forgets the host. The caller holds mu.
+// tidy forgets hosts without waiters or moves. The caller holds mu.
 func (g *Gate) tidy(key string) {
 	l := g.lines[key]
 	if len(l.waiters) > 0 {
@@ -168,8 +159,7 @@ func (g *Gate) leave(key string) {
 	g.left(key)
 }
 
-// left takes one move out, and lets in all waiters that can go in now. The caller holds
-// mu.
+// left takes one move out and admits waiters. The caller holds mu.
 func (g *Gate) left(key string) {
 	g.inside--
 	g.lines[key].inside--
@@ -180,7 +170,7 @@ func (g *Gate) left(key string) {
 		}
 		next := g.turns[i]
 		l := g.lines[next]
-		g.turns = append(slices.Delete(g.turns, i, i+1), next) // its next turn comes after all others
+		g.turns = append(slices.Delete(g.turns, i, i+1), next) // its next turn is last
 		first := l.waiters[0]
 		g.inside++
 		l.inside++
@@ -190,21 +180,20 @@ func (g *Gate) left(key string) {
 	g.tidy(key)
 }
 
-// busy returns an error with which an activity gives up its slot. To wait for the next
-// attempt costs no slot.
+// busy makes an activity give up its slot: waiting for the next attempt costs none.
 func busy(host string) error {
 	return &TypedError{Kind: protocol.ErrTypeBusy, Retry: true, delay: busyPause(),
-		Err: fmt.Errorf("this worker moves as many snapshots as it can; that of host %s waits", host)}
+		Err: fmt.Errorf("too many snapshots are being taken or restored on this worker; the one of host %s is retried later", host)}
 }
 
-// IsBusy reports whether nothing was tried because the gate had no place. This is no
-// reason to give up work or a login.
+// IsBusy reports whether nothing was tried for lack of a place, which is no reason to give
+// up work or a login.
 func IsBusy(err error) bool {
 	var typed *TypedError
 	return errors.As(err, &typed) && typed.Kind == protocol.ErrTypeBusy
 }
 
-// InTurn calls do when the gate lets it pass.
+// InTurn calls do inside the gate.
 func (g *Gate) InTurn(ctx context.Context, host protocol.HostSpec, do func() error) error {
 	done, err := g.Enter(ctx, host)
 	if err != nil {
@@ -214,7 +203,7 @@ func (g *Gate) InTurn(ctx context.Context, host protocol.HostSpec, do func() err
 	return do()
 }
 
-// KeyOfHost returns a key for the machine that a spec means.
+// KeyOfHost returns a key for the machine of a spec.
 func KeyOfHost(h protocol.HostSpec) string {
 	return fmt.Sprintf("%s\x00%s\x00%s\x00%d", h.Name, h.User, h.Address, h.Port)
 }

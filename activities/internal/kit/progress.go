@@ -11,16 +11,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Progress records how far an activity is. A nil progress records nothing.
+// A Progress is how far an activity is. A nil Progress records nothing.
 type Progress struct {
 	mu  sync.Mutex
 	now SnapshotProgress // guarded by mu
 }
 
-// Step says what is done now. It may be called on nil.
+// Step sets the step; p may be nil.
 func (p *Progress) Step(name string) { p.Set(SnapshotProgress{Step: name}) }
 
-// Set says how far it is.
+// Set records the progress.
 func (p *Progress) Set(now SnapshotProgress) {
 	if p == nil {
 		return
@@ -36,8 +36,8 @@ func (p *Progress) get() SnapshotProgress {
 	return p.now
 }
 
-// ReportProgress sends heartbeats with the progress until quiet is called. Activities
-// that call it belong in reports, so that Beats sends none for them.
+// ReportProgress sends heartbeats with the progress until quiet is called. Its callers
+// belong in activities.reports, which Beats leaves out.
 func ReportProgress(ctx context.Context) (p *Progress, quiet func()) {
 	p = &Progress{now: SnapshotProgress{Step: "waiting"}}
 	every := activity.GetInfo(ctx).HeartbeatTimeout / 3
@@ -47,7 +47,7 @@ func ReportProgress(ctx context.Context) (p *Progress, quiet func()) {
 	return p, beatWith(ctx, every, func() any { return p.get() })
 }
 
-// beatWith sends heartbeats until quiet is called. Each carries the result of now.
+// beatWith sends now() until quiet is called.
 func beatWith(ctx context.Context, every time.Duration, now func() any) (quiet func()) {
 	done, joined := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -87,8 +87,8 @@ func (w *StoreWork) Beat(ctx context.Context) (quiet func()) {
 	})
 }
 
-// LastOf returns at most the last n bytes of s. If s is cut, the result begins with a
-// whole line or a whole word, because a part of a secret would not be redacted.
+// LastOf returns at most the last n bytes of s, from a whole line or word on: a part of a
+// secret would not be redacted.
 func LastOf(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -103,8 +103,8 @@ func LastOf(s string, n int) string {
 	return "…"
 }
 
-// NextTry returns the wait before the next attempt. After an attempt that worked for a
-// while, the wait is short. After others, it doubles each time, up to 5 seconds.
+// NextTry returns the wait before the next attempt: short after a steady attempt, else
+// doubling up to 5 seconds.
 func NextTry(n int32, lasted time.Duration) time.Duration {
 	if lasted >= steady {
 		n = 1
@@ -112,19 +112,17 @@ func NextTry(n int32, lasted time.Duration) time.Duration {
 	return min(300*time.Millisecond<<min(n-1, 5), 5*time.Second)
 }
 
-// steady is how long an attempt must have been attached for the next one
-// to begin at once.
+// steady makes the next wait short.
 const steady = 10 * time.Second
 
-// HandOver is the wait before the next attempt when this worker stops. It does not
-// grow with the number of attempts. It is long enough that the stopping worker does
-// not get the task again.
+// HandOver is the wait when this worker stops. It is constant, and long enough that this
+// worker does not get the task again.
 const HandOver = 300 * time.Millisecond
 
-// SnapshotProgress is in the heartbeats of activities that take or restore a snapshot.
+// SnapshotProgress is in heartbeats about snapshots.
 type SnapshotProgress struct {
-	Step    string `json:"step"`              // stopping, saving, taking, restoring, planting, …
-	Entries int64  `json:"entries,omitempty"` // number of entries listed or restored
-	Files   int64  `json:"files,omitempty"`   // number of files read or written
+	Step    string `json:"step"`              // such as stopping, saving, taking, restoring, planting
+	Entries int64  `json:"entries,omitempty"` // listed or restored
+	Files   int64  `json:"files,omitempty"`   // read or written
 	Bytes   int64  `json:"bytes,omitempty"`
 }

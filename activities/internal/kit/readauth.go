@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// ReadAuth reads the auth.json of a host; nil if there is none.
+// ReadAuth reads a host's auth.json; nil if there is none.
 func ReadAuth(ctx context.Context, h hostexec.Host, file, known string) (auth []byte, changed bool, err error) {
 	auth, changed, err = hostexec.ReadChanged(ctx, h, file, maxAuth, known)
 	if errors.Is(err, hostexec.ErrNotExist) {
@@ -17,8 +17,8 @@ func ReadAuth(ctx context.Context, h hostexec.Host, file, known string) (auth []
 	return auth, changed, err
 }
 
-// CompareAuth compares a host's auth.json with the seed's. If the host's must neither be
-// saved nor be wiped, the error is *unsavable.
+// CompareAuth compares a host's auth.json with the seed's. An *Unsavable must neither be
+// saved nor wiped.
 func CompareAuth(seed, host []byte) (seeds.Rotation, error) {
 	r, err := seeds.CompareAuth(seed, host)
 	if err != nil {
@@ -27,5 +27,4 @@ func CompareAuth(seed, host []byte) (seeds.Rotation, error) {
 	return r, nil
 }
 
-// maxAuth is the longest auth.json that is read back from a host.
 const maxAuth = 1 << 20

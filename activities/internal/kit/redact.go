@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// HideIn hides secrets in every string that can be reached from v, which is a pointer. It
-// leaves bytes alone: in our types they are codex's request ids.
+// HideIn hides secrets in every string reachable from the pointer v, but not in bytes:
+// those are codex's request ids.
 func HideIn(r *seeds.Redactor, v any) {
 	if r != nil {
 		hideValue(r, reflect.ValueOf(v))

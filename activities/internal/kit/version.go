@@ -5,7 +5,7 @@ import (
 	"strconv"
 )
 
-// ParseVersion reads major, minor and patch out of, for instance, "codex-cli 0.169.0".
+// ParseVersion reads major, minor and patch, as in "codex-cli 0.169.0".
 func ParseVersion(s string) (v [3]int, ok bool) {
 	m := VersionRule.FindStringSubmatch(s)
 	if m == nil {
