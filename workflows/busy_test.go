@@ -52,7 +52,7 @@ func TestASessionStandsInLineForWorkersThatAreBusy(t *testing.T) {
 		w.send(protocol.SignalMessage, hello("m2"))
 	})
 	w.at(65*time.Minute, func() {
-		if v := w.view(); v.State != protocol.Resuming || v.Error != nil || !strings.HasPrefix(v.Waits, "room") {
+		if v := w.view(); v.State != protocol.Resuming || v.Error != nil || !strings.HasPrefix(v.Waits, "a free worker") {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.fail("prepare", nil)
@@ -145,7 +145,7 @@ func TestALongLineOutlivesARun(t *testing.T) {
 		t.Skip("fills a whole run, which takes the SDK's test environment minutes with the race detector")
 	}
 	w := comesBackToBusyWorkers(t)
-	w.once("a line", func() bool { return strings.HasPrefix(w.view().Waits, "room") }, w.fill)
+	w.once("a line", func() bool { return strings.HasPrefix(w.view().Waits, "a free worker") }, w.fill)
 	w.start(session.Options{})
 	next := newWorld(t)
 	next.fake.rest = endsTurn("completed", "")
@@ -179,7 +179,7 @@ func TestDiscardingStandsInLineAsWell(t *testing.T) {
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalClose, protocol.Close{Discard: true})) })
 	w.at(2*time.Hour, func() {
-		if v := w.view(); v.State != protocol.Closing || !strings.HasPrefix(v.Waits, "room") || v.Error != nil {
+		if v := w.view(); v.State != protocol.Closing || !strings.HasPrefix(v.Waits, "a free worker") || v.Error != nil {
 			t.Errorf("session is %+v", v)
 		}
 		w.fake.mu.Lock()

@@ -131,8 +131,8 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		kind string
 		says string
 	}{
-		"no such outcome":                      {askedCommand, protocol.Decide{Outcome: "perhaps"}, protocol.RefusedBadInput, "none of accept, decline, cancel, answer, grant, amend"},
-		"no such scope":                        {askedCommand, protocol.Decide{Outcome: "accept", Scope: "ever"}, protocol.RefusedBadInput, "none of once, session"},
+		"no such outcome":                      {askedCommand, protocol.Decide{Outcome: "perhaps"}, protocol.RefusedBadInput, "use one of accept, decline, cancel, answer, grant, amend"},
+		"no such scope":                        {askedCommand, protocol.Decide{Outcome: "accept", Scope: "ever"}, protocol.RefusedBadInput, "use once or session"},
 		"a command answered":                   {askedCommand, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, `a command is not answered with "answer"`},
 		"a command granted":                    {askedCommand, protocol.Decide{Outcome: "grant", Grant: askedPermissions.Permissions}, protocol.RefusedBadInput, `not answered with "grant"`},
 		"a command accepted with answers":      {askedCommand, protocol.Decide{Outcome: "accept", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, "takes no answers"},
@@ -143,7 +143,7 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		"a rule that is not offered":           {notOffering(askedCommand, "amend"), protocol.Decide{Outcome: "amend"}, protocol.RefusedState, "amend is not offered (accept, accept_for_session, decline, cancel are)"},
 		"a rule for permissions":               {askedPermissions, protocol.Decide{Outcome: "amend"}, protocol.RefusedBadInput, `not answered with "amend"`},
 		"permissions cancelled":                {askedPermissions, protocol.Decide{Outcome: "cancel"}, protocol.RefusedState, "cancel is not offered"},
-		"a grant of nothing":                   {askedPermissions, protocol.Decide{Outcome: "grant"}, protocol.RefusedBadInput, "says what is given"},
+		"a grant of nothing":                   {askedPermissions, protocol.Decide{Outcome: "grant"}, protocol.RefusedBadInput, "needs the field grant"},
 		"a grant that gives nothing":           {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"network":{"enabled":false}}`)}, protocol.RefusedBadInput, "gives nothing"},
 		"a grant of more":                      {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/etc"]}}`)}, protocol.RefusedBadInput, "lets /etc be written, which codex does not ask for"},
 		"a grant beside it":                    {askedPermissions, protocol.Decide{Outcome: "grant", Grant: json.RawMessage(`{"fileSystem":{"write":["/srv/output"]}}`)}, protocol.RefusedBadInput, "/srv/output"},
@@ -152,9 +152,9 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		"a grant for a session, not offered":   {notOffering(askedPermissions, "accept_for_session"), protocol.Decide{Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}, protocol.RefusedState, "accept_for_session is not offered"},
 		"questions accepted":                   {askedQuestions, protocol.Decide{Outcome: "accept"}, protocol.RefusedBadInput, `a user_input is not answered with "accept"`},
 		"questions not answered":               {askedQuestions, protocol.Decide{Outcome: "answer"}, protocol.RefusedBadInput, `"colour" is not answered (options: "red", "blue")`},
-		"questions answered in a wrong way":    {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"green"}`)}, protocol.RefusedBadInput, "none of its options"},
+		"questions answered in a wrong way":    {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"green"}`)}, protocol.RefusedBadInput, "not one of its options"},
 		"questions answered twice":             {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":["red","blue"]}`)}, protocol.RefusedBadInput, "takes one answer, and has 2"},
-		"questions that were not asked":        {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","size":"9"}`)}, protocol.RefusedBadInput, `"size" is no question of these`},
+		"questions that were not asked":        {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":"red","size":"9"}`)}, protocol.RefusedBadInput, `"size" is not one of the questions`},
 		"answers that are no object":           {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`["red"]`)}, protocol.RefusedBadInput, "answers are an object"},
 		"answers that are no texts":            {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"colour":{"is":"red"}}`)}, protocol.RefusedBadInput, "neither a text nor a list of texts"},
 		"too long an answer":                   {askedQuestions, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(long)}, protocol.RefusedBadInput, "at most 32768"},
@@ -163,11 +163,11 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		"a form with a word for a number":      {askedForm, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"count":"many"}`)}, protocol.RefusedBadInput, "takes a whole number"},
 		"an address answered":                  {askedURL, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, `not answered with "answer"`},
 		"a secret in the message":              {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"user":"ann","password":"hunter2hunter2"}`)}, protocol.RefusedBadInput, "--secret password=-"},
-		"a secret of another session":          {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s2", askedSecret)}, protocol.RefusedBadInput, "none that the worker's API gave"},
-		"a secret for another request":         {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedQuestions)}, protocol.RefusedBadInput, "none that the worker's API gave"},
-		"a blob that is none":                  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: "seeds/team/1"}, protocol.RefusedBadInput, "none that the worker's API gave"},
-		"a blob that leads out of its folder":  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: site.AnswersPrefix + "s1/../../seeds/x"}, protocol.RefusedBadInput, "none that the worker's API gave"},
-		"half of it secret, and half of it no": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"nobody":"x"}`), AnswersBlob: blobOf("s1", askedSecret)}, protocol.RefusedBadInput, `"nobody" is no question`},
+		"a secret of another session":          {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s2", askedSecret)}, protocol.RefusedBadInput, "not a key that the worker's API returned"},
+		"a secret for another request":         {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: blobOf("s1", askedQuestions)}, protocol.RefusedBadInput, "not a key that the worker's API returned"},
+		"a blob that is none":                  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: "seeds/team/1"}, protocol.RefusedBadInput, "not a key that the worker's API returned"},
+		"a blob that leads out of its folder":  {askedSecret, protocol.Decide{Outcome: "answer", AnswersBlob: site.AnswersPrefix + "s1/../../seeds/x"}, protocol.RefusedBadInput, "not a key that the worker's API returned"},
+		"half of it secret, and half of it no": {askedSecret, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"nobody":"x"}`), AnswersBlob: blobOf("s1", askedSecret)}, protocol.RefusedBadInput, `"nobody" is not one of the questions`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)

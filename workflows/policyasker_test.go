@@ -25,7 +25,7 @@ func TestAWordThatWasTakenBackCountsNoMore(t *testing.T) {
 		first := w.signed("cyd", forAll)
 		w.takes(w.send(protocol.SignalDecide, first))
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", once)))
-		w.refusal(w.send(protocol.SignalDecide, first), protocol.RefusedState, "took it back")
+		w.refusal(w.send(protocol.SignalDecide, first), protocol.RefusedState, "then changed it")
 		w.takes(w.send(protocol.SignalDecide, w.signed("bob", forAll)))
 	})
 	w.at(3*time.Second, func() {
@@ -54,7 +54,7 @@ func TestMindsAreChangedSoOftenAndNoMore(t *testing.T) {
 		for n := range session.MaxTakenBack + 1 {
 			w.takes(w.send(protocol.SignalDecide, w.signed("bob", grant(n))))
 		}
-		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant(-1))), protocol.RefusedState, "can only decline")
+		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant(-1))), protocol.RefusedState, "can now only decline")
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", grant(session.MaxTakenBack))))
 	})
 	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
@@ -85,8 +85,8 @@ func TestNobodyWhoMayAskLaterGivesThemselvesWhatCodexKeeps(t *testing.T) {
 		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
 		w.at(2*time.Second, func() {
 			if !asker {
-				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant)), protocol.RefusedState, "holds for all who ask")
-				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "amend"})), protocol.RefusedState, "holds for all who ask")
+				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", grant)), protocol.RefusedState, "would also apply to later messages")
+				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "amend"})), protocol.RefusedState, "would also apply to later messages")
 				once := grant
 				once.Scope = ""
 				w.takes(w.send(protocol.SignalDecide, w.signed("bob", once)))
@@ -125,7 +125,7 @@ func TestAMessageThatCameTooLateToSteerIsStillItsSenders(t *testing.T) {
 		if a := w.approval("s1.2"); a.State != protocol.ApprovalOpen || a.Turn != 2 {
 			t.Errorf("bob accepted it for himself: %+v", a)
 		}
-		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.2", Outcome: "accept"})), protocol.RefusedState, "bob@example.com sent the message")
+		w.refusal(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.2", Outcome: "accept"})), protocol.RefusedState, "bob@example.com sent a message")
 		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.2", Outcome: "accept"})))
 	})
 	w.at(4*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })

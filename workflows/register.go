@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// Register makes a worker serve every workflow of the packages below.
+// Register makes r serve every workflow.
 func Register(r worker.WorkflowRegistry) { register(r, kit.Usual) }
 
 func register(r worker.WorkflowRegistry, every kit.Intervals) {

@@ -129,7 +129,7 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 		"the seed is held":        {f: &fakeLogins{refuse: []error{held}}, did: "ask", fails: "held by a"},
 		"it is taken since":       {f: &fakeLogins{refuse: []error{nil, held}}, did: capture + strings.Repeat(", put", seed.PutTries), fails: "stays in /r/logins/l/codex-home on web-1"},
 		"it was taken for long":   {f: &fakeLogins{refuse: []error{nil, held, held, nil}}, did: capture + ", put, put, put, remove"},
-		"it cannot be kept":       {f: &fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed. What was made of it stays in /r/logins/l/codex-home on web-1"},
+		"it cannot be kept":       {f: &fakeLogins{broken: torn}, did: capture, fails: "auth.json is malformed; the new login stays in /r/logins/l/codex-home on web-1"},
 		"it is given up, not put": {f: &fakeLogins{refuse: []error{nil, held}}, cancel: true, did: capture + ", put, put, remove", fails: "canceled"},
 		"nobody came":             {late: true, did: "ask, make, remove", fails: "nobody entered the code in time"},
 	} {

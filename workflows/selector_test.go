@@ -37,10 +37,10 @@ func TestASelectorMeetsWhatItSays(t *testing.T) {
 
 func TestABadSelectorSaysWhatIsWrong(t *testing.T) {
 	for text, want := range map[string]string{
-		"": "names no label", "=v": "names no label", "!": "names no label", "!!k": "names no label", " k": "names no label",
+		"": "has no label", "=v": "has no label", "!": "has no label", "!!k": "has no label", " k": "has no label",
 		"mem>=lots": "not a number", "mem>": "not a number", "mem<1e3": "not a number", "mem>NaN": "not a number", "mem>=0x20": "not a number",
 		"mem>=-1.2.3": "not a number", "mem>1.": "not a number", "mem>=32 ": "not a number", "mem>==32": "not a number",
-		"!gpu=no": "can have no value", "k v": "no way to compare", "k!v": "no way to compare", "k==v": "no way to compare", "k!==v": "no way to compare", "k\x00": "nobody can print", "k=\xff": "nobody can print",
+		"!gpu=no": "takes no value", "k v": "not an operator", "k!v": "not an operator", "k==v": "not an operator", "k!==v": "not an operator", "k\x00": "cannot be printed", "k=\xff": "cannot be printed",
 		"k=" + strings.Repeat("v", protocol.MaxSelector): "at most 200",
 	} {
 		if _, err := protocol.ParseSelector(text); err == nil || !strings.Contains(err.Error(), want) {

@@ -22,11 +22,10 @@ func Run(every kit.Intervals) func(workflow.Context, Input) (End, error) {
 	return func(ctx workflow.Context, in Input) (End, error) { return runBatch(ctx, every, in) }
 }
 
-// runBatch runs many sessions, a window of them at a time, and records how each ended. An
-// activity starts them as separate workflows and reads their prompts from the store. So
+// runBatch has an activity start the sessions, which reads their prompts from the store. So
 // neither prompts nor child events enter this history, and an item costs at most ten events
 // (measured; a child workflow would cost as many, plus the prompt). A session signals its
-// end. An activity looks periodically for sessions that ended without a signal.
+// end. Another activity looks for sessions that ended without a signal.
 func runBatch(ctx workflow.Context, every kit.Intervals, in Input) (End, error) {
 	b, err := newBatch(ctx, in)
 	if err != nil {
@@ -52,11 +51,10 @@ type batch struct {
 	starting *call[batches.StartItemsResult]
 	keeping  *call[batches.RecordResultsResult]
 	looking  *call[batches.FindSilentResult]
-	kept     int  // results that are being stored
-	asked    bool // Temporal cancelled the batch, and the loop has not seen it
+	kept     int  // results being stored
+	asked    bool // cancelled by Temporal, not yet seen by the loop
 }
 
-// call is an activity that runs beside the loop.
 type call[Out any] struct{ fut workflow.Future }
 
 func (c *call[Out]) done() bool { return c != nil && c.fut.IsReady() }
@@ -125,15 +123,15 @@ func (in Input) check(ctx workflow.Context) error {
 	why := ""
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
 	case !protocol.NamePattern.MatchString(in.ID):
-		why = "its id is no name"
+		why = "the id is not a name: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit"
 	case id != protocol.BatchID(in.ID):
-		why = fmt.Sprintf("it runs as %q and must run as %q", kit.Cut(id, kit.MaxWord), protocol.BatchID(in.ID))
+		why = fmt.Sprintf("its workflow id is %q and must be %q", kit.Cut(id, kit.MaxWord), protocol.BatchID(in.ID))
 	case s.Total < 1 || s.Total > maxBatch || len(s.Pages) == 0 || s.Pages[0].First != 0:
-		why = fmt.Sprintf("it has %d items on %d pages; from 1 to %d can be", s.Total, len(s.Pages), maxBatch)
+		why = fmt.Sprintf("it has %d items on %d pages; it must have 1 to %d items, and its first page must begin with item 0", s.Total, len(s.Pages), maxBatch)
 	case s.Window < 1 || s.Window > maxWindow:
-		why = fmt.Sprintf("its window is %d; from 1 to %d can be", s.Window, maxWindow)
+		why = fmt.Sprintf("window %d is not between 1 and %d", s.Window, maxWindow)
 	case len(in.Notify) > kit.MaxWord || len(in.By) > kit.MaxWord || len(s.File) > kit.MaxPath || kit.Encoded(s.Retry) > kit.MaxPath:
-		why = "its names are too long"
+		why = "one of notify, by, file or retry is too long"
 	case in.Origin != "":
 		if err := kit.CheckOrigin(in.Origin); err != nil {
 			why = err.Error()
@@ -145,7 +143,6 @@ func (in Input) check(ctx workflow.Context) error {
 	return nil
 }
 
-// run does all work that is due, then waits until something happens.
 func (b *batch) run() (End, error) {
 	for {
 		b.drain()
@@ -206,7 +203,6 @@ func (b *batch) set(s protocol.SetBatch) {
 	}
 }
 
-// look checks periodically for sessions that ended without a signal.
 func (b *batch) look() {
 	now := workflow.Now(b.ctx)
 	if b.st.LookAt.IsZero() {
@@ -238,7 +234,7 @@ func (b *batch) takeLook() {
 		b.log.Warn("sessions not looked at", "error", err)
 		return
 	}
-	b.drain() // if the session itself reported its end, that report counts
+	b.drain() // a session's own report counts first
 	for _, e := range out.Ended {
 		b.took(protocol.SessionEnded{ID: strings.TrimPrefix(e.WorkflowID, protocol.SessionID("")), Run: e.FirstRun, State: protocol.Failed, Effects: protocol.EffectsUnknown,
 			Failure: &protocol.Failure{Kind: e.Kind, Message: kit.Cut(e.Message, kit.MaxFailure), Hint: "see `ctl session show` and `ctl host show`"}, EndedAt: workflow.Now(b.ctx)})

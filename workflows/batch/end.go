@@ -20,8 +20,8 @@ func (b *batch) stopIfTooMany() {
 	}
 }
 
-// dropAgain fails the items that wait for another try. If the try may have begun, it keeps
-// the item until its session was looked for.
+// dropAgain fails the items that wait for another try, except those whose session may
+// exist.
 func (b *batch) dropAgain() {
 	all := b.st.Again
 	b.st.Again = nil
@@ -38,7 +38,7 @@ func (b *batch) dropAgain() {
 
 func (b *batch) cancel(c protocol.CancelBatch) {
 	if !b.st.EndedAt.IsZero() {
-		return // nothing is left to cancel
+		return
 	}
 	c.By = kit.Cut(c.By, kit.MaxWord)
 	if was := b.st.Cancel; was != nil {
@@ -51,14 +51,14 @@ func (b *batch) cancel(c protocol.CancelBatch) {
 
 func (b *batch) retry(r protocol.RetryBatch) {
 	if b.ending() {
-		return // people can ask again once the batch has ended
+		return // people can ask again afterwards
 	}
 	b.st.Redo, b.st.Failed, b.st.FailedNow = merged(append(b.st.Redo, b.st.Failed...)), nil, 0
 	b.st.Failures, b.st.Kinds = nil, nil
 }
 
-// closeAll closes the running sessions of a cancelled batch. If a later cancel says
-// discard, it closes them again with discard.
+// closeAll closes the running sessions of a cancelled batch, again if a later cancel says
+// discard.
 func (b *batch) closeAll() {
 	c := b.st.Cancel
 	if c == nil {
@@ -92,8 +92,7 @@ func (b *batch) over() bool {
 	return b.ending() || again == 0 && (b.st.Held || queued == 0)
 }
 
-// end stores the remaining results. done is false if somebody asks meanwhile to retry
-// items.
+// end stores the remaining results. done is false if a person asks for a retry meanwhile.
 func (b *batch) end() (end End, done bool, err error) {
 	if b.st.Cancel != nil {
 		b.dropAgain()
@@ -115,7 +114,7 @@ func (b *batch) end() (end End, done bool, err error) {
 		if b.looking.done() {
 			b.looking = nil
 		}
-		if !b.takeKept() { // the store failed: the results stay in the returned state
+		if !b.takeKept() { // the results stay in the returned state
 			break
 		}
 	}
@@ -126,7 +125,7 @@ func (b *batch) end() (end End, done bool, err error) {
 	b.publish()
 	b.tellEnded()
 	if goesOn() {
-		b.in.Notify = "" // it was notified already
+		b.in.Notify = "" // notified already
 		return End{}, false, nil
 	}
 	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)

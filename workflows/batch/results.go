@@ -9,9 +9,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// The state carries results until there are enough for a part, which an activity stores.
-// Until then a query returns them. So readers need not wait for a part, and many items
-// share one activity.
+// The state carries results until an activity stores them as a part. Until then a query
+// returns them.
 
 func resultOf(it batchItem, e protocol.SessionEnded) protocol.BatchResult {
 	r := protocol.BatchResult{Item: it.ID, Session: it.Session, Tries: it.Try, State: protocol.ItemFailed, Usage: e.Usage, Host: e.Host,
@@ -26,7 +25,7 @@ func resultOf(it batchItem, e protocol.SessionEnded) protocol.BatchResult {
 	switch {
 	case r.Status == "completed" && e.State != protocol.Failed:
 		r.State = protocol.ItemCompleted
-		r.Error = e.Failure // what closing failed to do; nil if it did all
+		r.Error = e.Failure // what closing failed to do
 	case r.Error == nil && r.Status == "":
 		r.Error = &protocol.Failure{Kind: "unused", Message: "the session ended before its turn began", Hint: "see `ctl transcript " + it.Session + "`"}
 	case r.Error == nil:
@@ -39,8 +38,7 @@ func sumOfUsage(u protocol.UsageView, v protocol.UsageView) protocol.UsageView {
 	return protocol.UsageView{Input: u.Input + v.Input, Output: u.Output + v.Output, Cached: u.Cached + v.Cached, Turns: u.Turns + v.Turns}
 }
 
-// keep starts to store results if their number is at least least, or their size at least
-// partBytes.
+// keep starts to store results if there are at least least of them or partBytes.
 func (b *batch) keep(least int) {
 	st := b.st
 	if b.keeping != nil || len(st.Results) < least && st.Bytes < partBytes || len(st.Results) == 0 {
@@ -51,7 +49,6 @@ func (b *batch) keep(least int) {
 		kit.SetUp(b.ctx, "keep results"), batchJobs.RecordResults, batches.RecordResultsInput{Batch: b.in.ID, Lines: st.Results[:b.kept:b.kept]})
 }
 
-// partOf returns how many lines fit into one part. The limit bounds the activity's input.
 func partOf(lines []json.RawMessage) (n int) {
 	for size := 0; n < min(len(lines), partResults); n++ {
 		if size += len(lines[n]); n > 0 && size > partBytes {
@@ -61,7 +58,7 @@ func partOf(lines []json.RawMessage) (n int) {
 	return n
 }
 
-// briefResult leaves out or shortens the texts that the session's transcript also has.
+// briefResult cuts texts that the transcript also has.
 func briefResult(r protocol.BatchResult) protocol.BatchResult {
 	r.FinalTruncated = r.FinalTruncated || r.FinalText != ""
 	r.FinalText, r.DiffStat = "", kit.Cut(r.DiffStat, kit.MaxWord)
@@ -77,8 +74,7 @@ func briefResult(r protocol.BatchResult) protocol.BatchResult {
 	return r
 }
 
-// takeKept drops the results that were stored. After a failure it keeps them for the next
-// attempt.
+// takeKept drops the results that were stored, or returns false after a failure.
 func (b *batch) takeKept() (ok bool) {
 	if !b.keeping.done() {
 		return true
@@ -102,12 +98,11 @@ func (b *batch) takeKept() (ok bool) {
 	return true
 }
 
-// results returns the results from number from on: either the blob of their part or the
-// lines themselves.
+// results returns the results from number from on: lines, or the blob of their part.
 func (b *batch) results(from int) (protocol.BatchResults, error) {
 	st := b.st
 	out := protocol.BatchResults{State: b.state(), Total: st.ResultN}
-	first := st.ResultN - len(st.Results) + 1 // the first result that is in no part
+	first := st.ResultN - len(st.Results) + 1 // first that is in no part
 	from = max(from, 1)
 	if from < first {
 		out.Blob = pageOf(st.Parts, from).Blob

@@ -17,8 +17,8 @@ func (b *batch) start() {
 	if b.starting != nil || now.Before(b.st.PauseTill) || b.full() && !b.ending() {
 		return
 	}
-	// An ending batch still looks for sessions that may have been started, because
-	// otherwise nobody would know that they run.
+	// Even an ending batch looks for sessions that may have started: nobody else knows
+	// them.
 	which, doing := b.st.next, "start %d sessions"
 	if b.ending() {
 		which, doing = b.st.doubted, "look for %d sessions"
@@ -36,13 +36,12 @@ func (b *batch) start() {
 		kit.SetUp(b.ctx, fmt.Sprintf(doing, len(items))), batchJobs.StartItems, in)
 }
 
-// full reports whether too many results wait for the store.
 func (b *batch) full() bool { return b.st.Bytes > MostBytes }
 
 const startPause = 30 * time.Second
 
-// takeStarted records the started sessions. After a failure the items are started again
-// later. The activity then finds the sessions that exist already.
+// takeStarted records the started sessions. After a failure the activity is repeated, and
+// finds those that exist.
 func (b *batch) takeStarted() {
 	if !b.starting.done() {
 		return
@@ -80,8 +79,8 @@ func (b *batch) takeStarted() {
 	}
 }
 
-// notStarted puts back the items that are not known to have started. If they can never
-// start, it fails them.
+// notStarted puts back the items that are not known to have started, or fails them if they
+// never can.
 func (b *batch) notStarted(f *protocol.Failure) {
 	now := workflow.Now(b.ctx)
 	b.st.Error = f
@@ -108,8 +107,7 @@ func (b *batch) notStarted(f *protocol.Failure) {
 	}
 }
 
-// neverBegan accounts for a try when an ending batch looked for its session and found
-// that it was never started.
+// neverBegan accounts for a try whose session does not exist when a batch ends.
 func (b *batch) neverBegan(it batchItem, s batches.StartedItem) {
 	if it.Try > 1 {
 		b.dropTry(BatchAgain{N: it.N, Try: it.Try, Last: it.Last})

@@ -10,19 +10,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// BatchState is all that a batch carries across continue-as-new: a few hundred bytes per running
-// session, less per failure, and nothing for items that ended well.
+// BatchState is what a batch carries across continue-as-new: a few hundred bytes per
+// running session, less per failure, nothing for items that ended well.
 type BatchState struct {
 	CreatedAt time.Time `json:"created_at"`
-	// Next is the number of the first item that was never begun.
+	// Next is the first item that was never begun.
 	Next    int           `json:"next"`
 	Window  int           `json:"window"`
 	Running []batchItem   `json:"running,omitempty"`
-	Again   []BatchAgain  `json:"again,omitempty"` // items that wait for another try
-	Redo    []batchFailed `json:"redo,omitempty"`  // failed items to try again because a person asked
+	Again   []BatchAgain  `json:"again,omitempty"`
+	Redo    []batchFailed `json:"redo,omitempty"` // failed; a person wants another try
 	Failed  []batchFailed `json:"failed,omitempty"`
-	// Dropped are items that were cancelled while they ran, or before their session was
-	// started.
+	// Dropped are the cancelled items.
 	Dropped []batchFailed `json:"dropped,omitempty"`
 
 	Done     int                     `json:"done"`
@@ -30,17 +29,17 @@ type BatchState struct {
 	Failures []protocol.BatchFailure `json:"failures,omitempty"`
 	Kinds    map[string]int          `json:"kinds,omitempty"`
 	Usage    protocol.UsageView      `json:"usage,omitzero"`
-	Ends     []time.Time             `json:"ends,omitempty"` // when the newest results came, for the rate
+	Ends     []time.Time             `json:"ends,omitempty"` // of the newest results, for the rate
 
-	// Results holds the results that are in no part yet. ResultN counts all results so far.
+	// Results are in no part yet; ResultN counts all.
 	Results []json.RawMessage     `json:"results,omitempty"`
 	Bytes   int                   `json:"bytes,omitempty"`
 	ResultN int                   `json:"result_n,omitempty"`
-	Parts   []protocol.BatchPages `json:"parts,omitempty"` // by their first result number
+	Parts   []protocol.BatchPages `json:"parts,omitempty"` // by first result number
 
 	// Early holds ends of sessions whose start is not recorded yet.
 	Early []protocol.SessionEnded `json:"early,omitempty"`
-	// Held says that no item begins that was never begun.
+	// Held says that no further item begins, only another try.
 	Held      bool                  `json:"held,omitempty"`
 	FailedNow int                   `json:"failed_now,omitempty"` // since the start or the last retry
 	Cancel    *protocol.CancelBatch `json:"cancel,omitempty"`
@@ -48,11 +47,10 @@ type BatchState struct {
 	LookAt    time.Time             `json:"look_at,omitzero"`
 	EndedAt   time.Time             `json:"ended_at,omitzero"`
 	Error     *protocol.Failure     `json:"error,omitempty"`
-	PauseTill time.Time             `json:"pause_till,omitzero"` // no sessions start before it; set after a failed start
+	PauseTill time.Time             `json:"pause_till,omitzero"` // no sessions start before it
 }
 
-// batchItem is an item whose session exists or is being started. Session is empty while it is
-// being started.
+// batchItem is an item whose session exists or, if Session is empty, is being started.
 type batchItem struct {
 	N       int       `json:"n"`
 	ID      string    `json:"id,omitempty"`
@@ -62,11 +60,10 @@ type batchItem struct {
 	Since   time.Time `json:"since"`
 	Closing bool      `json:"closing,omitempty"`
 	Discard bool      `json:"discard,omitempty"`
-	Last    *batchTry `json:"last,omitempty"` // the previous, failed try; nil once this try has started
+	Last    *batchTry `json:"last,omitempty"` // the failed one before; nil once this try has started
 }
 
-// batchTry is a failed try that has no result of its own. The next try gives the item its
-// result. If there is no next try, the result is made from this one.
+// batchTry is a failed try that has no result of its own, unless there is no next try.
 type batchTry struct {
 	ID      string    `json:"id"`
 	Kind    string    `json:"kind"`
@@ -78,14 +75,14 @@ type batchTry struct {
 // BatchAgain is an item that is tried again.
 type BatchAgain struct {
 	N   int       `json:"n"`
-	Try int       `json:"try"` // number of the next try
+	Try int       `json:"try"` // the next one
 	At  time.Time `json:"at,omitzero"`
-	// Doubt says that the session of this try may exist already.
+	// Doubt says that this try's session may exist.
 	Doubt bool      `json:"doubt,omitempty"`
 	Last  *batchTry `json:"last,omitempty"`
 }
 
-// batchFailed is a run of consecutive items that failed with the same number of tries.
+// batchFailed is a run of items that failed with the same number of tries.
 type batchFailed struct {
 	From int `json:"f"`
 	To   int `json:"t,omitempty"` // 0 means From alone
@@ -95,17 +92,16 @@ type batchFailed struct {
 func (f batchFailed) last() int { return max(f.From, f.To) }
 func (f batchFailed) try() int  { return max(f.Try, 1) }
 
-// Bounds of a batch.
 const (
 	keepFailures  = 50
 	keepEnds      = 50
 	maxWindow     = 500
 	maxBatch      = 100_000
-	startsAtOnce  = 25 // sessions that one activity starts
+	startsAtOnce  = 25 // sessions in one activity
 	partResults   = 64 // results of one part
 	partBytes     = 512 << 10
-	MostBytes     = 768 << 10 // of unstored results; beyond it no sessions start, and new results lack their texts
-	mostAgain     = 1000      // items that wait for another try; at this number no new items begin
+	MostBytes     = 768 << 10 // of unstored results; beyond it no sessions start, and results lack their texts
+	mostAgain     = 1000      // at this length of Again no new items begin
 	maxBatchWords = 2 << 10   // of a failure, in lists
 )
 
@@ -139,11 +135,10 @@ func countFailed(all []batchFailed) (n int) {
 	return n
 }
 
-// room returns how many more sessions may start. It is negative after the window shrank.
+// room is negative after the window shrank.
 func (st *BatchState) room() int { return st.Window - len(st.Running) }
 
-// next returns items to start now, all from one page. Items that wait for another try come
-// first.
+// next returns items to start now, all from one page, further tries first.
 func (st *BatchState) next(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	most := max(0, min(st.room(), startsAtOnce))
 	add := func(n, try int) bool {
@@ -178,8 +173,7 @@ func (st *BatchState) inDoubt() bool {
 	return slices.ContainsFunc(st.Again, func(a BatchAgain) bool { return a.Doubt })
 }
 
-// doubted returns items of one page whose sessions may exist, so that an activity looks for
-// them.
+// doubted returns items of one page whose sessions may exist.
 func (st *BatchState) doubted(spec protocol.BatchSpec, now time.Time) (page protocol.BatchPages, items []batchItem) {
 	st.Again = slices.DeleteFunc(st.Again, func(a BatchAgain) bool {
 		p := pageOf(spec.Pages, a.N)
@@ -203,7 +197,7 @@ func pageOf(pages []protocol.BatchPages, n int) protocol.BatchPages {
 	return pages[i]
 }
 
-// dueAt returns when the first waiting item is due; zero if none waits.
+// dueAt returns when the first waiting item is due, or zero.
 func (st *BatchState) dueAt() (at time.Time) {
 	for i, a := range st.Again {
 		if i == 0 || a.At.Before(at) {

@@ -15,7 +15,7 @@ import (
 func (b *batch) dropTry(a BatchAgain) {
 	it := batchItem{N: a.N, Try: a.Try - 1}
 	l := a.Last
-	if l == nil { // a person asked for this retry: the item has its result already
+	if l == nil { // a person asked for this retry, so the item has a result
 		b.st.Failed = addFailed(b.st.Failed, it.N, it.Try)
 		return
 	}
@@ -37,7 +37,7 @@ func (b *batch) took(e protocol.SessionEnded) {
 	})
 	if i < 0 {
 		if b.starting != nil || b.st.inDoubt() {
-			b.st.Early = append(b.st.Early, e) // the start of this session may not be recorded yet
+			b.st.Early = append(b.st.Early, e) // its start may not be recorded yet
 		}
 		return
 	}
@@ -85,16 +85,15 @@ func (b *batch) failure(it batchItem, r protocol.BatchResult) {
 	b.st.Kinds[kit.Cut(f.Kind, kit.MaxWord)]++
 }
 
-// RetriedKinds are the failure kinds that are retried by default: those of hosts, providers and
-// connections, which may pass.
+// RetriedKinds are the failure kinds that are retried by default.
 var RetriedKinds = []string{
 	protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost, protocol.ErrTypeNoSpace, protocol.ErrTypeStore, kit.KindTimeout,
 	protocol.EndHostLost, protocol.EndRateLimit, "overloaded", "network", "process_exit", "request_timeout", "terminated",
 }
 
-// triesAgain reports whether an item gets another try. An item that may have had effects
-// gets another try only if the file allows it. After a fault of our infrastructure, the
-// item is tried again whatever kinds and number of tries the file gives.
+// triesAgain reports whether an item gets another try. The file decides unless the fault is
+// ours: such an item is tried again without limit, but after effects only if the file
+// allows that.
 func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Failure) bool {
 	r := b.in.Spec.Retry
 	on := r.On
@@ -107,15 +106,15 @@ func (b *batch) triesAgain(it batchItem, e protocol.SessionEnded, f *protocol.Fa
 	return it.Try < r.Attempts && slices.Contains(on, f.Kind) || slices.Contains(ourFaults, f.Kind)
 }
 
-// ourFaults are the passing kinds of failure of our own infrastructure. Failures of codex's
-// provider are not among them, because the user decides how often they are retried.
+// ourFaults are the passing kinds of our own infrastructure, without those of codex's
+// provider.
 var ourFaults = slices.DeleteFunc(slices.Clone(kit.PassingKinds), func(kind string) bool {
 	return kind == "network" || kind == protocol.EndOverloaded
 })
 
 func retryPause(r protocol.BatchRetry, tries int) time.Duration {
 	pause := min(r.Wait<<min(tries-1, 10), 24*time.Hour)
-	if tries >= r.Attempts { // a fault of ours, which is retried without limit
+	if tries >= r.Attempts { // a fault of ours is retried without limit
 		pause = max(pause, kit.PauseAfter(tries))
 	}
 	return pause

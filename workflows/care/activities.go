@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/activities/snaps"
 )
 
-// The activity structs, as nil pointers: workflows use only the names of the methods. The
-// worker registers the real values.
+// Nil pointers: workflows use only the names of the methods.
 var (
 	askJobs   *overseer.Engine
 	batchJobs *batches.Activities

@@ -6,7 +6,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ClaimKey gives a key to the first request that uses it. The workflow itself does nothing:
-// Temporal starts only one workflow of an id, even for concurrent requests, and remembers
-// it for the retention period.
+// ClaimKey gives a key to the first request that uses it: Temporal starts only one workflow
+// of an id, and remembers it for the retention period.
 func ClaimKey(_ workflow.Context, in protocol.KeyClaim) (protocol.KeyClaim, error) { return in, nil }

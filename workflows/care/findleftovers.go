@@ -11,8 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// findLeftovers looks for folders of ended sessions that their pool does not know, and has the
-// pool wipe them.
+// findLeftovers has the pool wipe folders of ended sessions that it does not know.
 func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := kit.Do(kit.SetUp(ctx, what), placeJobs.FindLeftovers, places.FindLeftoversInput{
 		Pool: protocol.PoolID(in.Zone), Signal: lease.SignalLooked, Older: foldersOlder, Limit: foldersHosts,
@@ -25,9 +24,9 @@ func findLeftovers(ctx workflow.Context, what string, in MaintenanceInput, out *
 	return nil
 }
 
-// A folder can be a leftover only if its mark was not written for foldersOlder. A
-// session that still runs has told the pool of the folder long before.
+// foldersOlder is the least age of a leftover's mark. The session of a younger folder may
+// not have told the pool yet.
 const foldersOlder = 10 * time.Minute
 
-// foldersHosts is how many hosts one run looks at.
+// foldersHosts bounds the hosts of one run.
 const foldersHosts = 200

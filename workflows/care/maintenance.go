@@ -12,14 +12,14 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// MaintenanceInput selects the chore: the verification of seeds by default, or what one of
-// the fields selects. Each chore has a Schedule of its own.
+// MaintenanceInput selects one chore; without a field, the verification of seeds. Each has
+// its own Schedule.
 type MaintenanceInput struct {
 	Snapshots bool `json:"snapshots,omitempty"`
 	// Store selects what messages, batches and schedules left in the store.
 	Store bool `json:"store,omitempty"`
-	// Hosts, if not 0, selects checks of the hosts of Zone. It is the interval of the checks:
-	// a host whose last check is younger than half of it is left for the next time.
+	// Hosts, if not 0, selects checks of the hosts of Zone. It is their interval: a host
+	// whose last check is younger than half of it is left out.
 	Hosts time.Duration `json:"hosts,omitempty"`
 	Zone  string        `json:"zone,omitempty"`
 	// Leftovers selects the search for leftovers on the hosts of Zone.
@@ -29,8 +29,7 @@ type MaintenanceInput struct {
 // MaintenanceResult says what was done.
 type MaintenanceResult struct {
 	Seeds overseer.VerifySeedsResult `json:"seeds"`
-	// Snapshots is nil if pruning was not selected, or if another run was pruning at the
-	// time.
+	// Snapshots is nil if not selected, or if another run was pruning.
 	Snapshots *protocol.PruneSnapshotsResult `json:"snapshots,omitempty"`
 	Store     *batches.TidyStoreResult       `json:"store,omitempty"`
 	Hosts     *overseer.CheckOldHostsResult  `json:"hosts,omitempty"`
@@ -39,19 +38,17 @@ type MaintenanceResult struct {
 }
 
 const (
-	// seedsEvery bounds the age of the newest proof that a seed is alive. Maintenance
-	// verifies a seed whose proof is older. If a seed has no proof, the age of its newest
-	// check counts. A login is refreshed when a quarter of its access token's time is left,
+	// seedsEvery bounds the age of a seed's newest proof of life or, without one, of its
+	// newest check. A login is refreshed when a quarter of its access token's time is left,
 	// but not earlier than two days before the token's end: see seeds.Issuer.Fresh.
 	seedsEvery = 6 * time.Hour
-	// seedsAtATime bounds the number of seeds that one run verifies.
+	// seedsAtATime bounds the seeds of one run.
 	seedsAtATime = 20
-	// hostsAtATime bounds the number of host checks that one run begins.
+	// hostsAtATime bounds the checks of one run.
 	hostsAtATime = 50
 )
 
-// Maintenance runs the chores that its input selects. A Schedule starts it. A chore that
-// fails does not stop the others; the next run does it again.
+// Maintenance runs the chore that its input selects. The next run repeats one that failed.
 func Maintenance(ctx workflow.Context, in MaintenanceInput) (MaintenanceResult, error) {
 	type chore struct {
 		what string
@@ -89,8 +86,8 @@ func verifySeeds(ctx workflow.Context, what string, out *MaintenanceResult) (err
 	return err
 }
 
-// tidyStore deletes what nobody can request any more. If it could not be found out whether
-// an entry is needed, the entry stays, is reported, and is checked again next time.
+// tidyStore deletes what nobody can request any more. It keeps and reports what may be
+// needed.
 func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	var tidied batches.TidyStoreResult
 	if err := workflow.ExecuteActivity(ofStore(ctx, what), batchJobs.TidyStore).Get(ctx, &tidied); err != nil {
@@ -101,8 +98,7 @@ func tidyStore(ctx workflow.Context, what string, out *MaintenanceResult) error 
 	return nil
 }
 
-// checkHosts refreshes what is known of hosts: codex, sandbox and free space. The pool
-// handles a host that fails its check.
+// checkHosts refreshes what is known of hosts. The pool handles a host that fails.
 func checkHosts(ctx workflow.Context, what string, in MaintenanceInput, out *MaintenanceResult) error {
 	found, err := kit.Do(kit.SetUp(ctx, what), askJobs.CheckOldHosts, overseer.CheckOldHostsInput{
 		Zone: in.Zone, Pool: protocol.PoolID(in.Zone), Queue: protocol.TaskQueueOf(in.Zone), Older: in.Hosts / 2, Limit: hostsAtATime,

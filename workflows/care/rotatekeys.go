@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// RotateKeys encrypts everything in the store for the recipients that the worker's
-// config names now, or only checks. If a worker dies, another one goes on.
+// RotateKeys encrypts the store for the recipients of the worker's config, or only checks
+// that.
 func RotateKeys(ctx workflow.Context, in protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
 	summary := "encrypt the store for its recipients"
 	if in.Check {

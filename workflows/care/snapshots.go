@@ -12,16 +12,14 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// snapshotsTimeout bounds one attempt to look after a whole store.
 const snapshotsTimeout = 24 * time.Hour
 
-// storeTaskAttempts bounds the attempts of an activity that looks after a whole store.
 const (
 	storeTaskAttempts = 20
 )
 
-// PruneSnapshots drops snapshots that the retention does not keep, and removes from
-// the store what no snapshot needs any more. If a worker dies, another one goes on.
+// PruneSnapshots drops snapshots that the retention does not keep, and what no snapshot
+// needs.
 func PruneSnapshots(ctx workflow.Context, in protocol.PruneSnapshotsInput) (protocol.PruneSnapshotsResult, error) {
 	summary := "prune snapshots"
 	if in.DryRun {
@@ -35,8 +33,7 @@ func CheckSnapshots(ctx workflow.Context, in protocol.CheckSnapshotsInput) (prot
 	return kit.Do(ofStore(ctx, "check snapshots"), snapJobs.CheckSnapshots, in)
 }
 
-// ofStore is UntilDone with a bound on attempts: somebody waits for the answer, or
-// the next day's run does the same again.
+// ofStore is UntilDone with a bound: somebody waits, or the next day's run does the same.
 func ofStore(ctx workflow.Context, summary string) workflow.Context {
 	ctx = kit.UntilDone(ctx, summary)
 	opts := workflow.GetActivityOptions(ctx)
@@ -47,8 +44,7 @@ func ofStore(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, opts)
 }
 
-// pruneSnapshots starts the same workflow as a person who prunes, under the same id, so
-// that only one runs at a time. If one runs already, there is nothing to do.
+// pruneSnapshots uses the workflow id of a person's prune, so that only one runs at a time.
 func pruneSnapshots(ctx workflow.Context, what string, out *MaintenanceResult) error {
 	ctx = workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 		WorkflowID: protocol.PruneSnapshotsID, StaticSummary: what,

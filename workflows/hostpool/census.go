@@ -13,42 +13,36 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A pool that starts without a former run may replace one that was terminated, so
-// sessions may hold slots that it does not know of. It lists all sessions that run,
-// however long that takes, asks them, and grants no slot before they have answered
-// or AnswersWithin has passed since they were asked. If the run ends before that,
+// A pool that starts without a former run may replace one that was terminated. So it lists
+// all running sessions and asks which slots they hold. It grants none until they have
+// answered or AnswersWithin has passed since they were asked. If the run ends before that,
 // the next run asks again.
 
-// AnswersWithin bounds how long a pool waits for answers. A session answers in any
-// state. A session that has not answered by then has an older version, or no worker
-// runs it; the pool does not count what it holds.
+// AnswersWithin bounds how long a pool waits for answers. Only sessions of an older
+// version, or without a worker, do not answer. The pool does not count what they hold.
 const AnswersWithin = 30 * time.Second
 
-// censusPart asks the sessions which slots they hold.
 type censusPart struct {
 	*poolCore
 	slots *slotsPart
 
 	hld workflow.ReceiveChannel
-	// calling holds the sessions that have yet to say what they hold. It is nil
-	// unless the pool waits for that.
+	// calling holds the sessions that have yet to answer, or is nil.
 	calling map[string]bool
-	drain   func() // takes the signals that have arrived
+	drain   func()
 }
 
-// callRoll asks the sessions of the pool's zone which slots they hold, and waits
-// for their answers.
 func (p *censusPart) callRoll(ctx workflow.Context) {
 	out, err := p.listSessions(ctx)
 	if err != nil {
-		return // the workflow ends
+		return
 	}
 	defer func() { p.calling, p.st.Calling, p.work = nil, false, true }()
 	sent := make([]workflow.Future, len(out.Sessions))
 	for i, id := range out.Sessions {
 		p.calling[strings.TrimPrefix(id, protocol.SessionID(""))] = true
 		sent[i] = workflow.SignalExternalWorkflow(ctx, id, "", lease.SignalCall, lease.RollCall{From: protocol.PoolID(p.zone)})
-		if i%500 == 499 { // Temporal takes 2,000 at a time
+		if i%500 == 499 { // Temporal allows 2,000 pending at a time
 			for _, fut := range sent[i-499 : i+1] {
 				_ = fut.Get(ctx, nil)
 			}
@@ -67,12 +61,11 @@ func (p *censusPart) callRoll(ctx workflow.Context) {
 	}
 }
 
-// listing describes what a pool does while it lists the sessions.
 const listing = "look for sessions that may hold slots"
 
-// listSessions lists the sessions that may hold slots. It tries until that works: without
-// the list the pool would give slots twice. While that fails, the pool's view and the
-// sessions that wait for a slot show why. It returns an error only if the workflow ends.
+// listSessions retries until it has the list, without which the pool would grant slots
+// twice. Meanwhile the pool's view and the waiting sessions show the failure. It returns an
+// error only if the workflow ends.
 func (p *censusPart) listSessions(ctx workflow.Context) (overseer.FindSessionsResult, error) {
 	for {
 		out, err := kit.Do(kit.SetUp(ctx, listing), askJobs.FindSessions, overseer.FindSessionsInput{})
@@ -88,8 +81,6 @@ func (p *censusPart) listSessions(ctx workflow.Context) (overseer.FindSessionsRe
 	}
 }
 
-// cannotList records that the pool could not list the sessions, and when it tries
-// again.
 func (p *censusPart) cannotList(f *protocol.Failure, now time.Time) {
 	t := p.st.NoList
 	if t == nil {
@@ -101,7 +92,6 @@ func (p *censusPart) cannotList(f *protocol.Failure, now time.Time) {
 	p.work = true
 }
 
-// waitingView returns what the pool waits for before it grants a slot, or nil.
 func (p *censusPart) waitingView() *protocol.WaitingView {
 	if p.st.NoList == nil {
 		return nil
@@ -110,9 +100,8 @@ func (p *censusPart) waitingView() *protocol.WaitingView {
 	return &v
 }
 
-// whyCalling returns the reason that the sessions in line for a slot are told while the
-// pool asks. Each change of the text is sent to them, so the text gives the number of
-// attempts only as a power of two.
+// whyCalling returns the reason that waiting sessions are told. Each change of the text is
+// sent to them, so it rounds the number of attempts down to a power of two.
 func (p *censusPart) whyCalling() *protocol.Failure {
 	const asks = "the pool asks the sessions that run what they hold"
 	t := p.st.NoList
@@ -124,7 +113,6 @@ func (p *censusPart) whyCalling() *protocol.Failure {
 		asks, kit.Clock(t.Since), atLeast, t.Error)
 }
 
-// drainHolds adds what sessions say they hold to the pool's leases.
 func (p *censusPart) drainHolds() {
 	for {
 		var h lease.Holds

@@ -13,16 +13,15 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A roster is the hosts of a zone with their free slots, at one moment.
+// A roster is the hosts of a zone, with their free slots, at one moment.
 type roster struct {
 	zone  string
 	spots []*spot
 	named map[string]*spot
 	asked map[string]*demand
-	dirty func(session, host string) bool // whether the session left something on the host that is not wiped
+	dirty func(session, host string) bool // whether a leftover of the session is on the host
 }
 
-// A spot is one host.
 type spot struct {
 	*Host
 	labels map[string]string
@@ -54,17 +53,16 @@ func (r *roster) add(s *spot) {
 
 func (s *spot) open() bool { return s.shut == nil && s.free > 0 }
 
-// A demand is a requirement that several tickets may share, and the hosts that can meet it.
+// A demand is a requirement that tickets may share, and the hosts that can meet it.
 type demand struct {
 	spots     []*spot
-	unprobed  string // a host that might meet it, but was not probed
-	unlabeled string // the label of that host that is not known
+	unprobed  string
+	unlabeled string
 	never     *protocol.Failure
-	full      bool // no host has a free slot
-	hope      bool // some host other than the worker's own machine is not out (see spot.out)
+	full      bool
+	hope      bool // a host other than the worker's own machine is not out
 }
 
-// demands returns the demand of a ticket. Equal requests share one demand.
 func (r *roster) demands(t *lease.Ticket) *demand {
 	if t.Key == "" {
 		t.Key = strings.Join(append([]string{t.Host, "\x00", selectorText(labelSelectors(t.Labels))}, t.Select...), "\x00")
@@ -80,17 +78,17 @@ func (r *roster) demands(t *lease.Ticket) *demand {
 	return d
 }
 
-// mistaken refuses a demand for a named host that was never reached. Its address or its key
-// may be wrong, and whoever named the host must be told. A session that takes any host that
-// fits waits, because the hosts may be behind a jump host that is down.
+// mistaken refuses a demand for a named host that was never reached: its address or key may
+// be wrong. Demands for any host wait, because the hosts may be behind a jump host that is
+// down.
 func (d *demand) mistaken() {
 	if d.unreached() {
 		d.never = d.spots[0].shut
 	}
 }
 
-// unreached reports whether all hosts that can meet the demand are ineligible because
-// they were never reached. A host that is cordoned or drained counts as reached.
+// unreached reports whether no host that can meet the demand was ever reached. A host that
+// is cordoned or drained counts as reached.
 func (d *demand) unreached() bool {
 	for _, s := range d.spots {
 		if s.shut == nil || s.shut.Kind == "busy" {
@@ -127,12 +125,12 @@ func (r *roster) look(t *lease.Ticket) *demand {
 	}
 	more, err := protocol.ParseSelectors(t.Select)
 	if err != nil {
-		return &demand{never: &protocol.Failure{Kind: protocol.RefusedBadInput, Message: err.Error(), Hint: "mend --label"}}
+		return &demand{never: &protocol.Failure{Kind: protocol.RefusedBadInput, Message: err.Error(), Hint: "correct the selector given with --label"}}
 	}
 	wants := append(labelSelectors(t.Labels), more...)
 	d := &demand{}
 	var near []lacking
-	var spare *spot // the worker's own machine, unless the ticket asks for one of its labels
+	var spare *spot // the worker's own machine, unless one of its labels is asked for
 	var unknown string
 	for _, s := range r.spots {
 		l := s.lacks(wants)
@@ -159,15 +157,14 @@ func (r *roster) look(t *lease.Ticket) *demand {
 	return d
 }
 
-// out reports whether a host is unavailable until a probe finds it well. A host that failed
-// just now is not out, because it is probed again in a second. A host that is full or
-// closed to new sessions is not out either.
+// out reports whether a host is unavailable until a probe succeeds. A host that failed just
+// now is not, because it is probed again in a second.
 func (s *spot) out() bool {
 	return s.Health != nil && (s.Health.State == protocol.HealthQuarantined || !s.Reached)
 }
 
-// fallBack lets the worker's own machine serve if no other host that fits is
-// available. unknown is a label of this machine that nobody has probed, or empty.
+// fallBack lets the worker's own machine serve if no other host that fits is available.
+// unknown is its label that was not probed, or empty.
 func (d *demand) fallBack(spare *spot, unknown string) {
 	switch {
 	case unknown == "" && (spare.shut == nil || len(d.spots) == 0):
@@ -182,18 +179,15 @@ func (s *spot) meant(wants []protocol.Selector) bool {
 	return slices.ContainsFunc(wants, func(w protocol.Selector) bool { _, ok := s.Labels[w.Key]; return ok })
 }
 
-// lacking is a host and what it lacks.
 type lacking struct {
 	host    string
 	what    []string
-	unknown string // a label that nobody has probed and that may fit
+	unknown string
 }
 
-// probed are the labels that a probe finds, or may find.
 var probed = []string{"os", "arch", "libc", "cpus", "mem", "disk", "sandbox", "codex"}
 
-// tried reports whether codex has to be started to find a label. Only a check does
-// that.
+// tried reports whether only a check finds a label, by starting codex.
 func tried(label string) bool { return label == "sandbox" || label == "codex" }
 
 func (s *spot) lacks(wants []protocol.Selector) lacking {
@@ -210,11 +204,8 @@ func (s *spot) lacks(wants []protocol.Selector) lacking {
 	return l
 }
 
-// nearestHosts bounds how many hosts a refusal names if no host fits.
 const nearestHosts = 3
 
-// nobody returns the text that says that no host can ever fit, and what the nearest hosts
-// lack.
 func (r *roster) nobody(wants []protocol.Selector, near []lacking) string {
 	if len(near) == 0 {
 		return fmt.Sprintf("zone %s has no host for sessions", r.zone)
@@ -243,9 +234,8 @@ func (r *roster) free() (n int) {
 }
 
 // never returns why no host can ever serve a ticket, or nil. A session that has begun may
-// go on where its folder is if that host is well, even if a new session would not get this
-// host. If a new session would be refused because of the inventory, a session that has
-// begun waits for a change of the inventory.
+// use its folder's host even if a new one would not get it. It waits for a change of the
+// inventory where a new one would be refused.
 func (r *roster) never(t *lease.Ticket) *protocol.Failure {
 	never := r.demands(t).never
 	if never != nil && (r.home(t) != nil || t.Begun && never.Kind != protocol.RefusedBadInput) {
@@ -254,8 +244,6 @@ func (r *roster) never(t *lease.Ticket) *protocol.Failure {
 	return never
 }
 
-// home returns the host with the session's folder, or nil if that host is not
-// available.
 func (r *roster) home(t *lease.Ticket) *spot {
 	s := r.named[t.Prefer]
 	if t.Host != "" || s == nil || s.out() || r.dirty(t.Holder, t.Prefer) {
@@ -264,9 +252,8 @@ func (r *roster) home(t *lease.Ticket) *spot {
 	return s
 }
 
-// take takes a slot for a ticket. It prefers the host with the session's folder, then the
-// host that meets the most preferences, then the host with the most free slots. Hosts that
-// nobody has probed come last.
+// take prefers the host with the session's folder, then the most preferences met, then the
+// most free slots. Hosts that nobody has probed come last.
 func (r *roster) take(t *lease.Ticket) (*Host, *protocol.Failure) {
 	d := r.demands(t)
 	best, waits := r.best(t, d)
@@ -284,7 +271,7 @@ func (r *roster) best(t *lease.Ticket, d *demand) (best *spot, unclean string) {
 	if d.full || d.never != nil {
 		return nil, ""
 	}
-	rather, _ := protocol.ParseSelectors(t.Rather) // the text was checked when the ticket came
+	rather, _ := protocol.ParseSelectors(t.Rather) // checked when the ticket came
 	likes := 0
 	for _, s := range d.spots {
 		n := s.likes(rather)
@@ -303,8 +290,6 @@ func (r *roster) best(t *lease.Ticket, d *demand) (best *spot, unclean string) {
 	return best, unclean
 }
 
-// unseen reports whether a host is new and was not probed yet. Such a host comes after all
-// others.
 func (s *spot) unseen() bool { return !s.Reached && !s.NewAt.IsZero() }
 
 func (s *spot) likes(rather []protocol.Selector) (n int) {
@@ -316,10 +301,9 @@ func (s *spot) likes(rather []protocol.Selector) (n int) {
 	return n
 }
 
-// taken returns why there is no slot for a ticket now.
 func (r *roster) taken(t *lease.Ticket, d *demand, unclean string) *protocol.Failure {
 	home := r.home(t)
-	only := home != nil && (d.never != nil || d.unreached()) // no other host can serve
+	only := home != nil && (d.never != nil || d.unreached())
 	switch {
 	case only && home.shut != nil:
 		return home.shut
@@ -334,7 +318,7 @@ func (r *roster) taken(t *lease.Ticket, d *demand, unclean string) *protocol.Fai
 	case t.Host != "":
 		return busyWith("host %s has all %d slots in use", t.Host, d.spots[0].Slots)
 	case len(d.spots) == 0:
-		return busyWith("host %s might do, and its %s is not known: `ctl host check %s` looks", d.unprobed, d.unlabeled, d.unprobed)
+		return busyWith("host %s may fit, but its label %s is not known yet: run `ctl host check %s`", d.unprobed, d.unlabeled, d.unprobed)
 	}
 	shut := 0
 	for _, s := range d.spots {
@@ -348,7 +332,7 @@ func (r *roster) taken(t *lease.Ticket, d *demand, unclean string) *protocol.Fai
 	case shut == len(d.spots):
 		return busyWith("none of the %d hosts that fit takes sessions now: %s", shut, d.spots[0].shut.Message)
 	case shut > 0:
-		return busyWith("every host that fits has all its slots in use, and %d that fit take nobody now", shut)
+		return busyWith("no host that fits has a free slot: %d of them take no sessions now, the others are full", shut)
 	}
 	return busyWith("every host that fits has all its slots in use")
 }

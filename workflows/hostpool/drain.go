@@ -12,11 +12,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A pool drains a host by itself, after one request: the host gets no new sessions, and the
-// pool tells each session there to leave. workflows/session/drain.go says what a session
-// does then.
+// workflows/session/drain.go says what a drain means for a session.
 
-// checkDrain refuses a drain that no session could follow.
 func checkDrain(d *protocol.Draining) error {
 	if err := kit.Short([]kit.Text{{What: "by", Is: d.By, Max: kit.MaxWord}}); err != nil {
 		return kit.Refuse(protocol.RefusedBadInput, "drain: %v", err)
@@ -25,10 +22,9 @@ func checkDrain(d *protocol.Draining) error {
 	case "", protocol.DrainPark, protocol.DrainMove:
 		return nil
 	}
-	return kit.Refuse(protocol.RefusedBadInput, "drain: %.100q is none of park, move", d.How)
+	return kit.Refuse(protocol.RefusedBadInput, "drain: unknown mode %.100q: use park or move", d.How)
 }
 
-// beginDrain begins to drain a host. Repeating the same request has no effect.
 func (p *healthPart) beginDrain(h *Host, d protocol.Draining) {
 	d.How = cmp.Or(d.How, protocol.DrainPark)
 	if was := h.Draining; was != nil && was.How == d.How {
@@ -39,8 +35,8 @@ func (p *healthPart) beginDrain(h *Host, d protocol.Draining) {
 	p.work = true
 }
 
-// haveLeave tells the holders of slots on drained hosts to leave. If a drain was called
-// off, it tells the holders that are still there to stay.
+// haveLeave tells the holders of slots on drained hosts to leave, or to stay if a drain was
+// called off.
 func (p *slotsPart) haveLeave() {
 	type told struct {
 		holder string
@@ -73,7 +69,7 @@ func (p *slotsPart) haveLeave() {
 		sent = append(sent, workflow.SignalExternalWorkflow(p.ctx, protocol.SessionID(l.holder), "", lease.SignalLeave, l.what))
 	}
 	for i, fut := range sent {
-		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders handles a holder that is gone
+		if err := fut.Get(p.ctx, nil); err != nil { // the check for ended holders covers a holder that is gone
 			workflow.GetLogger(p.ctx).Warn("holder not told to leave", "holder", letters[i].holder, "error", err)
 		}
 	}

@@ -8,8 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// fingerprint returns the fingerprint of a host's first pinned key as ssh-keygen -l shows it, or
-// "known_hosts:" and a path.
+// fingerprint returns that of a host's first pinned key, or "known_hosts:" and a path.
 func fingerprint(spec protocol.HostSpec) string {
 	if len(spec.HostKeys) == 0 {
 		if spec.KnownHosts != "" {

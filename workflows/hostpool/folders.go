@@ -10,8 +10,7 @@ import (
 )
 
 const (
-	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each. It
-	// only counts further ones.
+	// maxUnknown is how many unknown folders a pool lists, at 100 to 200 bytes each.
 	maxUnknown = 500
 )
 
@@ -28,10 +27,8 @@ func (p *leftoversPart) drainLooked() {
 	}
 }
 
-// looked records the folders that an activity found on a host. The activity compared them
-// with what the pool knew then. The pool compares them again, because it may have learnt of
-// a folder since. If a session of the same name begins there from now on, it waits until
-// the leftover is wiped.
+// looked records the folders that an activity found on a host. It compares them again with
+// what the pool knows, which may have changed.
 func (p *leftoversPart) looked(h *Host, l inquiry.HostLooked) {
 	name := h.Spec.Name
 	h.Folders, h.Unknown = &protocol.HostFolders{At: l.At, Dir: kit.Cut(l.Dir, kit.MaxReason), Unknown: l.Others}, nil
@@ -51,7 +48,6 @@ func (p *leftoversPart) looked(h *Host, l inquiry.HostLooked) {
 	}
 }
 
-// knowsFolder reports whether the pool knows that a session has, or may have, a folder on a host.
 func (p *leftoversPart) knowsFolder(session, host string) bool {
 	return slices.ContainsFunc(p.st.Queue, func(t lease.Ticket) bool { return t.Holder == session }) ||
 		slices.ContainsFunc(p.folders(), func(k inquiry.LeftThere) bool {
@@ -59,8 +55,7 @@ func (p *leftoversPart) knowsFolder(session, host string) bool {
 		})
 }
 
-// folders lists the sessions that may have a folder on a host, and those whose folder stays
-// after its credential was wiped.
+// folders lists the sessions that may have a folder on a host.
 func (p *leftoversPart) folders() []inquiry.LeftThere {
 	all := p.leftThere()
 	for i := range p.st.Leftovers {

@@ -17,36 +17,31 @@ import (
 
 // probePauses are the pauses between the probes of a host that fails; the last one repeats.
 // A host fails when a session cannot be prepared there, or when a check, a provision or its
-// watch cannot reach it. From then on it gets no session, and is probed at growing
-// intervals. If a probe fails as well, the host is quarantined. A probe that succeeds, or a
-// check that finds everything in order, ends any failure. A watch that reaches the host
-// ends only a suspicion that the host cannot be reached. Sessions that wait for the host go
-// on waiting. But a host that was never reached since it was put into the inventory may
-// have wrong settings, so whoever named it is told at once.
+// watch cannot reach it. From then on it gets no session. A probe that fails as well
+// quarantines it. A successful probe or check ends any failure; a watch that reaches the
+// host ends only a suspicion that it cannot be reached. Sessions wait for the host, unless
+// they named one that was never reached: its settings may be wrong.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
 
 const (
-	// If a host fails again within failsAgain after its recovery, the pauses between its
-	// probes go on growing where they stopped. Such a host may pass its probes and still be
-	// of no use.
+	// If a host fails again within failsAgain after its recovery, its pauses go on growing
+	// where they stopped: it may pass its probes and still be of no use.
 	failsAgain = 10 * time.Minute
-	// maxProbes bounds how many hosts one activity probes, because its findings
-	// must fit into its result.
+	// maxProbes bounds the result of one activity.
 	maxProbes = 200
 )
 
-// healthPart probes hosts, and drains them.
 type healthPart struct {
 	*poolCore
 	leftovers *leftoversPart
 
 	awy     workflow.ReceiveChannel
-	probing map[string]bool // hosts that are being probed
-	probes  *kit.Wake       // for the next hosts that are due
+	probing map[string]bool
+	probes  *kit.Wake
 }
 
-// eligible returns why a host takes no new session now, or nil if it does. The kind
-// is busy if waiting for the host makes sense.
+// eligible returns why a host takes no new session now, or nil. The kind is busy if it
+// makes sense to wait.
 func (p *healthPart) eligible(h *Host) *protocol.Failure {
 	busy := func(format string, args ...any) *protocol.Failure {
 		return &protocol.Failure{Kind: "busy", Message: kit.Cut(fmt.Sprintf(format, args...), kit.MaxFailure)}
@@ -66,8 +61,6 @@ func (p *healthPart) eligible(h *Host) *protocol.Failure {
 	return busy("host %s is %s since %s: %s", name, h.Health.State, kit.Clock(h.Health.Since), h.Health.Reason)
 }
 
-// failed records that a host cannot be used. If that is known already, only the
-// reason changes.
 func (p *healthPart) failed(h *Host, f *protocol.Failure) {
 	if h.Health == nil {
 		now := workflow.Now(p.ctx)
@@ -86,8 +79,6 @@ func probePause(h *protocol.HostHealth) time.Duration {
 	return probePauses[min(h.Tries, len(probePauses)-1)]
 }
 
-// hostIsAway reports whether the failure is that nobody could log in to the host. Anybody
-// who reaches the host shows that such a failure is over.
 func hostIsAway(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeUnreachable || h.Kind == protocol.ErrTypeAuth || h.Kind == protocol.ErrTypeHostKey
 }
@@ -96,9 +87,9 @@ func lacksCodex(h *protocol.HostHealth) bool {
 	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
 }
 
-// gotIn records that somebody reached a host. If the host was only suspected to be out of
-// reach, it is well. If a probe failed to reach the host, only a successful probe ends the
-// quarantine, and the next probe is due at once. Other failures stay.
+// gotIn records that somebody reached a host, which ends a suspicion that it cannot be
+// reached. A quarantine for that reason stays until a probe succeeds, which is due at once.
+// Other failures stay.
 func (p *healthPart) gotIn(h *Host) {
 	h.Reached = true
 	switch {
@@ -121,8 +112,6 @@ func (p *healthPart) well(h *Host) {
 	p.work = true
 }
 
-// probe probes all hosts that are due and not being probed, with one activity, and
-// sets the alarm for the next ones.
 func (p *healthPart) probe() {
 	now := workflow.Now(p.ctx)
 	var due []protocol.HostSpec
@@ -152,7 +141,7 @@ func (p *healthPart) probe() {
 			delete(p.probing, spec.Name)
 			if h := p.host(spec.Name); h == nil || changed(h.Spec, spec) {
 				continue // the name now means another machine
-			} else if err != nil { // nothing is known of the host
+			} else if err != nil {
 				h.notProbed(workflow.Now(ctx))
 			} else {
 				p.probed(h, out.Hosts[i])
@@ -165,7 +154,7 @@ func (p *healthPart) probe() {
 	})
 }
 
-// probeAt returns when a host is to be probed; zero means never.
+// probeAt is zero if a host is not to be probed.
 func (h *Host) probeAt() time.Time {
 	if h.Health != nil {
 		return h.Health.NextAt
@@ -173,7 +162,6 @@ func (h *Host) probeAt() time.Time {
 	return h.NewAt
 }
 
-// notProbed postpones a probe whose outcome is not known.
 func (h *Host) notProbed(now time.Time) {
 	if h.Health != nil {
 		h.Health.NextAt = now.Add(max(probePause(h.Health), time.Minute))
@@ -182,8 +170,8 @@ func (h *Host) notProbed(now time.Time) {
 	}
 }
 
-// probed records what a probe found. The time of the next one is rounded down, so
-// that hosts that failed together are probed together from then on.
+// probed records what a probe found. The time of the next one is rounded down, so that
+// hosts that failed together are probed together.
 func (p *healthPart) probed(h *Host, found hosts.HostProbed) {
 	h.NewAt = time.Time{}
 	if found.Facts != nil {
@@ -202,8 +190,7 @@ func (p *healthPart) probed(h *Host, found hosts.HostProbed) {
 	h.Health.NextAt = workflow.Now(p.ctx).Add(pause).Truncate(pause / 5)
 }
 
-// foundOut records the labels that a probe found. Labels that need codex stay if
-// the probe did not look for them.
+// foundOut records labels. Those that need codex stay if the probe did not look for them.
 func (p *healthPart) foundOut(h *Host, facts map[string]string) {
 	found := foundLabels(facts)
 	for _, k := range []string{"sandbox", "codex"} {
@@ -215,8 +202,8 @@ func (p *healthPart) foundOut(h *Host, facts map[string]string) {
 	p.work = true
 }
 
-// probing is for an activity that probes many hosts. If its worker dies, another one takes
-// over after ten seconds. While no worker runs, the activity waits.
+// probing is for an activity that probes many hosts. If its worker dies, another takes over
+// after ten seconds.
 func probing(ctx workflow.Context, due []protocol.HostSpec) workflow.Context {
 	what := "probe " + due[0].Name
 	if n := len(due); n > 1 {
@@ -238,8 +225,7 @@ func (p *healthPart) drainAway() {
 	}
 }
 
-// labelsOf returns a host's labels: those that a probe found, overridden by those
-// that people gave it. The caller may change the map.
+// labelsOf returns a new map; people's labels override those that a probe found.
 func labelsOf(h *Host) map[string]string {
 	all := make(map[string]string, len(h.Found)+len(h.Labels))
 	for _, from := range []map[string]string{h.Found, h.Labels} {
@@ -250,9 +236,8 @@ func labelsOf(h *Host) map[string]string {
 	return all
 }
 
-// foundLabels makes labels of what a probe found. Memory is rounded up, because the kernel
-// leaves out what it keeps for itself: a machine of 32 GiB reports 31.2. The space on the
-// disk is rounded down.
+// foundLabels makes labels of facts. Memory is rounded up, because the kernel leaves out
+// what it keeps for itself: a machine of 32 GiB reports 31.2.
 func foundLabels(facts map[string]string) map[string]string {
 	found := map[string]string{}
 	put := func(k, v string) {
@@ -264,7 +249,7 @@ func foundLabels(facts map[string]string) map[string]string {
 		put(k, facts[k])
 	}
 	put("os", strings.ToLower(facts["os"]))
-	libc, _, _ := strings.Cut(facts["libc"], " ") // the library's version follows the space
+	libc, _, _ := strings.Cut(facts["libc"], " ") // without the version
 	put("libc", libc)
 	put("mem", gibibytes(facts["memory_mb"], 1023))
 	put("disk", gibibytes(facts["disk_free_mb"], 0))

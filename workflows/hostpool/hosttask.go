@@ -9,8 +9,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// Each task on a host is a short workflow. So it is recorded, and survives a worker's
-// death. The workflow signals the result to the pool.
+// Tasks are short workflows, so that they are on record and survive a worker's death.
 
 // ProvisionHost brings the pinned codex to a host.
 func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.ProvisionCodexResult, error) {
@@ -23,8 +22,8 @@ func ProvisionHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.Pr
 	return out, nil
 }
 
-// CheckHost probes a host. If the host cannot run sessions, the result says so, and
-// CheckHost returns no error.
+// CheckHost probes a host. If the host cannot run sessions, the result says so, and the
+// error is nil.
 func CheckHost(ctx workflow.Context, in protocol.HostTaskInput) (protocol.CheckHostResult, error) {
 	out, err := kit.Do(kit.SetUp(ctx, "check "+in.Host.Name), hostJobs.CheckHost, hosts.CheckHostInput{Host: in.Host})
 	if err != nil {
@@ -51,8 +50,7 @@ func recordFailure(ctx workflow.Context, in protocol.HostTaskInput, doing string
 	}
 }
 
-// record signals a result to the pool. A pool that does not know the host ignores the
-// signal.
+// record tells the pool, which ignores a host that it does not know.
 func record(ctx workflow.Context, in protocol.HostTaskInput, set protocol.SetHost) {
 	err := workflow.SignalExternalWorkflow(ctx, protocol.PoolID(in.Zone), "", lease.SignalFound, set).Get(ctx, nil)
 	if err != nil {

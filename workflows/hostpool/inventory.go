@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// inventoryPart keeps people's settings of the hosts of the zone.
 type inventoryPart struct {
 	*poolCore
 	health    *healthPart
@@ -31,7 +30,7 @@ func (p *inventoryPart) checkPut(in protocol.PutHost) error {
 	case s.Name != protocol.LocalHost && s.Address == "":
 		return kit.Refuse(protocol.RefusedBadInput, "host %s needs an address", s.Name)
 	case s.Port < 0 || s.Port > 65535:
-		return kit.Refuse(protocol.RefusedBadInput, "host %s: port %d is none", s.Name, s.Port)
+		return kit.Refuse(protocol.RefusedBadInput, "host %s: port %d is out of range (1 to 65535, 0 for the default)", s.Name, s.Port)
 	case in.Slots < 0 || in.Slots > 10_000:
 		return kit.Refuse(protocol.RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", s.Name, in.Slots)
 	case old == nil && len(p.st.Hosts) >= MaxHosts:
@@ -41,9 +40,9 @@ func (p *inventoryPart) checkPut(in protocol.PutHost) error {
 	case unpinned(&s) != nil:
 		return kit.Refuse(protocol.RefusedBadInput, "host %s has no pinned key: give --host-key or --known-hosts", unpinned(&s).Name)
 	case old != nil && p.lies(s.Name) && elsewhere(old.Spec, s):
-		return kit.Refuse(protocol.RefusedState, "sessions may have left a credential on host %s as it is, and as another machine, user or root it would be looked for where it is not (if the old one never comes back: `ctl host remove --force`)", s.Name)
+		return kit.Refuse(protocol.RefusedState, "host %s cannot become another machine, user or root: sessions may have left a credential on it that must be wiped first (if it never comes back: `ctl host remove --force`)", s.Name)
 	case old != nil && p.used(s.Name)+p.parkedOn(s.Name) > 0 && elsewhere(old.Spec, s):
-		return kit.Refuse(protocol.RefusedState, "%d sessions have their folders on host %s as it is, and as another machine, user or root they would be looked for where they are not (`ctl host drain %s` first, or give the other one a name of its own)",
+		return kit.Refuse(protocol.RefusedState, "%d sessions have folders on host %s, so it cannot become another machine, user or root: run `ctl host drain %s` first, or add the other machine under another name",
 			p.used(s.Name)+p.parkedOn(s.Name), s.Name, s.Name)
 	case in.Jump != "" && p.host(in.Jump) == nil:
 		return kit.Refuse(protocol.RefusedNotFound, "host %s: zone %s has no jump host %q", s.Name, p.zone, in.Jump)
@@ -53,8 +52,7 @@ func (p *inventoryPart) checkPut(in protocol.PutHost) error {
 	return nil
 }
 
-// unpinned returns the first host, from s along its jump hosts, that has no pinned key; nil if
-// all have one.
+// unpinned returns the first of s and its jump hosts that has no pinned key, or nil.
 func unpinned(s *protocol.HostSpec) *protocol.HostSpec {
 	for ; s != nil; s = s.Jump {
 		if s.Name != protocol.LocalHost && len(s.HostKeys) == 0 && s.KnownHosts == "" {
@@ -77,15 +75,14 @@ func (p *inventoryPart) put(in protocol.PutHost) protocol.HostView {
 		p.st.Hosts = append(p.st.Hosts, Host{})
 		h = &p.st.Hosts[len(p.st.Hosts)-1]
 	}
-	// A new spec may mean another machine, so the findings about the host are dropped until
-	// it is checked. A cordon or drain stays.
+	// The new spec may mean another machine, so the findings are dropped.
 	*h = Host{Spec: in.Spec, Labels: in.Labels, Slots: in.Slots, Cordon: h.Cordon, Draining: h.Draining, NewAt: workflow.Now(p.ctx)}
 	p.work = true
 	return p.view(h)
 }
 
-// elsewhere reports whether two specs may mean different machines, accounts or roots. The
-// keys identify a machine, because its address may change.
+// elsewhere reports whether two specs may mean different machines, accounts or roots. Keys
+// identify a machine, because its address may change.
 func elsewhere(a, b protocol.HostSpec) bool {
 	same := func(key string) bool { return slices.Contains(b.HostKeys, key) }
 	machine := slices.ContainsFunc(a.HostKeys, same) || len(a.HostKeys)+len(b.HostKeys) == 0 && a.KnownHosts == b.KnownHosts && a.Address == b.Address && a.Port == b.Port
@@ -101,11 +98,11 @@ func (p *inventoryPart) checkRemove(in protocol.RemoveHost) error {
 	case name == protocol.LocalHost:
 		return kit.Refuse(protocol.RefusedBadInput, "host %s is this machine: it cannot be removed (cordon it)", name)
 	case p.parkedOn(name) > 0 && !in.Force:
-		return kit.Refuse(protocol.RefusedState, "%d parked sessions have their folders on host %s: they would go on elsewhere, and nobody would remove those (`ctl session close`, or `ctl host remove --force`)", p.parkedOn(name), name)
+		return kit.Refuse(protocol.RefusedState, "%d parked sessions have folders on host %s that would stay there: close them with `ctl session close`, or use `ctl host remove --force`", p.parkedOn(name), name)
 	case p.used(name) > 0:
 		return kit.Refuse(protocol.RefusedState, "host %s is in use by %s", name, strings.Join(p.holders(name), ", "))
 	case left > 0 && !in.Force:
-		return kit.Refuse(protocol.RefusedState, "%d sessions may have left a credential on host %s, and only a pool that knows it wipes them (if it never comes back: `ctl host remove --force`)", left, name)
+		return kit.Refuse(protocol.RefusedState, "%d sessions may have left a credential on host %s, and the pool wipes it only while the host is in the inventory (if the host never comes back: `ctl host remove --force`)", left, name)
 	}
 	return nil
 }
@@ -114,7 +111,7 @@ func (p *inventoryPart) remove(name string) protocol.HostView {
 	v := p.view(p.host(name))
 	p.st.Hosts = slices.DeleteFunc(p.st.Hosts, func(h Host) bool { return h.Spec.Name == name })
 	p.st.Leftovers = slices.DeleteFunc(p.st.Leftovers, func(l Leftover) bool { return l.Host == name })
-	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l Lease) bool { return l.Host == name }) // leases of parked sessions, which are all that checkRemove lets through
+	p.st.Leases = slices.DeleteFunc(p.st.Leases, func(l Lease) bool { return l.Host == name }) // checkRemove lets through only leases of parked sessions
 	p.work = true
 	return v
 }
@@ -151,7 +148,6 @@ func (p *inventoryPart) checkSet(in protocol.SetHost) error {
 	return nil
 }
 
-// relabelled returns labels with the changes of in.
 func relabelled(labels map[string]string, in protocol.SetHost) map[string]string {
 	all := make(map[string]string, len(labels)+len(in.Labels))
 	for _, from := range []map[string]string{labels, in.Labels} {
@@ -211,7 +207,7 @@ func (p *inventoryPart) views() []protocol.HostView {
 	out := make([]protocol.HostView, 0, len(p.st.Hosts))
 	for i := range p.st.Hosts {
 		v := p.view(&p.st.Hosts[i])
-		v.Leftovers, v.UnknownFolders = nil, nil // their number is enough for a list
+		v.Leftovers, v.UnknownFolders = nil, nil
 		out = append(out, v)
 	}
 	slices.SortFunc(out, func(a, b protocol.HostView) int { return strings.Compare(a.Name, b.Name) })

@@ -23,30 +23,27 @@ type Leftover struct {
 	Layout   *protocol.Layout    `json:"layout,omitempty"`
 	ThreadID string              `json:"thread_id,omitempty"`
 	Snapshot *snaps.SnapshotSpec `json:"snapshot,omitempty"`
-	// Found is the time of the first attempt to wipe, in Unix seconds like a generation. It
-	// is reset when the session leaves something on the host again.
+	// Found is the Unix time of the first attempt to wipe. It is reset when the session
+	// leaves something there again.
 	Found int64 `json:"found,omitempty"`
 }
 
-// keepProofs is how many wiped leftovers a pool remembers. While a host is in the
-// inventory, the pool never forgets the leftovers there that are not wiped.
+// keepProofs is how many wiped leftovers a pool remembers.
 const keepProofs = 200
 
 func (l *Leftover) open() bool { return l.WipedAt.IsZero() }
 
-// leftoversPart cleans up what sessions left on hosts.
 type leftoversPart struct {
 	*poolCore
 	health *healthPart
 
 	bck      workflow.ReceiveChannel
 	lkd      workflow.ReceiveChannel
-	due      map[string]bool // hosts to be cleaned of leftovers
-	cleaning map[string]bool // hosts that are being cleaned
+	due      map[string]bool
+	cleaning map[string]bool
 }
 
-// leftover returns the leftover of a session on a host; nil if there is none that is not
-// wiped yet.
+// leftover returns a session's unwiped leftover on a host, or nil.
 func (p *leftoversPart) leftover(session, host string) *Leftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Session == session && l.Host == host {
@@ -56,7 +53,6 @@ func (p *leftoversPart) leftover(session, host string) *Leftover {
 	return nil
 }
 
-// leave records what a holder left behind, and has it wiped at once.
 func (p *leftoversPart) leave(lease Lease, left lease.LeftBehind) {
 	l := p.leftover(lease.Holder, lease.Host)
 	if l == nil {
@@ -80,19 +76,17 @@ func (p *leftoversPart) leave(lease Lease, left lease.LeftBehind) {
 	p.tryCleaning(l.Host)
 }
 
-// tryCleaning schedules the wiping of a host for the next round of the loop.
 func (p *leftoversPart) tryCleaning(host string) {
 	if p.nextLeft(host, nil) != nil {
 		p.due[host], p.work = true, true
 	}
 }
 
-// clean wipes the leftovers of the hosts that are due, one at a time on each host. It ends
-// the round on a host that cannot be reached.
+// clean wipes the hosts that are due, one leftover at a time on each.
 func (p *leftoversPart) clean() {
 	for _, host := range workflow.DeterministicKeys(p.due) {
 		if p.cleaning[host] {
-			continue // the host stays due
+			continue // it stays due
 		}
 		delete(p.due, host)
 		p.cleaning[host] = true
@@ -110,8 +104,6 @@ func (p *leftoversPart) clean() {
 	}
 }
 
-// nextLeft returns a leftover of a host that is not wiped yet and whose session is not in
-// seen, or nil. seen has the sessions tried in this round.
 func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *Leftover {
 	for i := range p.st.Leftovers {
 		if l := &p.st.Leftovers[i]; l.open() && l.Host == host && !seen[l.Session] {
@@ -121,8 +113,7 @@ func (p *leftoversPart) nextLeft(host string, seen map[string]bool) *Leftover {
 	return nil
 }
 
-// wipe tries to wipe one leftover. It reports whether to go on with the other leftovers of
-// the host. It returns false if most likely the host cannot be reached.
+// wipe returns false if most likely the host cannot be reached.
 func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 	session, host := l.Session, l.Host
 	if p.host(host) == nil {
@@ -136,7 +127,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 		return err
 	})
 	if l = p.leftover(session, host); l == nil {
-		return true // the host was removed from the inventory meanwhile
+		return true // the host was removed from the inventory
 	}
 	if err != nil {
 		f := kit.FailureOf("on "+host, err)
@@ -148,7 +139,7 @@ func (p *leftoversPart) wipe(ctx workflow.Context, l *Leftover) (reached bool) {
 	l.Kept, l.Archive, l.GivenUp, l.Ended = out.Kept, out.Archive, out.GivenUp, len(out.Survivors)
 	l.Planted, l.Layout, l.Snapshot = nil, nil, nil
 	p.forgetProofs()
-	p.work = true // a session may wait until the host is clean
+	p.work = true // a session may wait for this
 	return true
 }
 
@@ -156,7 +147,7 @@ func (l *Leftover) tried(now time.Time, on protocol.HostSpec) places.WipeLeftove
 	l.Tries, l.TriedAt = l.Tries+1, now
 	l.Found = cmp.Or(l.Found, now.Unix())
 	in := places.WipeLeftoverInput{
-		// This is higher than the session's own generation, which may be unknown.
+		// higher than the session's own generation, which may be unknown
 		Claim:      protocol.Claim{Session: l.Session, Host: on, Generation: now.Unix(), Pump: int64(l.Tries)},
 		Found:      l.Found,
 		Generation: l.Generation, ThreadID: l.ThreadID, Seed: l.Planted, Discard: l.Discard, Snapshot: l.Snapshot,
@@ -167,8 +158,8 @@ func (l *Leftover) tried(now time.Time, on protocol.HostSpec) places.WipeLeftove
 	return in
 }
 
-// forgetProofs drops the oldest wiped leftovers beyond keepProofs. It drops those whose
-// work stays on a host only if there are no others to drop.
+// forgetProofs drops the oldest proofs beyond keepProofs, those of work that stays on a
+// host last.
 func (p *leftoversPart) forgetProofs() {
 	for _, kept := range []bool{false, true} {
 		n := 0
@@ -187,8 +178,6 @@ func (p *leftoversPart) forgetProofs() {
 	}
 }
 
-// cleanAll has the leftovers of all hosts wiped. It is called with each check for ended
-// holders.
 func (p *leftoversPart) cleanAll() {
 	for i := range p.st.Hosts {
 		p.tryCleaning(p.st.Hosts[i].Spec.Name)

@@ -12,44 +12,33 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A line is the queue for slots at one moment, and decides who gets one. It is pure: it
-// sees hosts only through the interface room, and does not know the time.
-//
-// The tickets with the first priority come first. Within one priority, each tenant that
-// wants slots is entitled to a share of all slots, by its weight. Tenants that are below
-// their shares come first. Slots that cannot be shared evenly go to the tenants in
-// rotation, by weight. The other tenants get the slots that a tenant does not want. Within
-// a tenant the ticket that has waited longest is first. A ticket for which there is no
-// room, or whose tenant or seed is at its limit, is passed over and holds up nobody. So
-// that nobody starves, about one slot in ten is given without regard to priority, and one
-// in a hundred to the ticket that has waited longest of all.
+// A line is the queue for slots at one moment, and decides who gets one by the rules in
+// doc.go. It is pure: it sees hosts only through the interface room, and does not know the
+// time. Within a tenant the ticket that has waited longest is first. A ticket for which
+// there is no room, or whose tenant or seed is at its limit, holds up nobody.
 type line struct {
-	tickets []*waiter // in the order of asking
+	tickets []*waiter
 	tenants map[string]*competitor
-	inTurn  []*competitor // all tenants, in the order in which shares, leases and tickets name them
+	inTurn  []*competitor // in the order in which shares, leases and tickets name them
 	seeds   map[string]*seedUse
 	room    room
 	next    int64 // epoch of the next grant
-	held    int   // slots that are taken
+	held    int
 
-	// The tenants that compete share slots; weights is the sum of their weights.
+	// slots are shared by the tenants that compete; weights is the sum of their weights.
 	slots, weights int64
 }
 
-// room gives out the slots of hosts.
 type room interface {
-	// never returns why no host can ever serve a ticket, or nil.
 	never(*lease.Ticket) *protocol.Failure
-	// take takes a free slot for a ticket, or returns why there is none now. If take has
-	// refused a ticket, it refuses that ticket for the rest of this line.
+	// take takes a free slot for a ticket, or returns why there is none. Having refused a
+	// ticket, it refuses that ticket for the rest of this line.
 	take(*lease.Ticket) (*Host, *protocol.Failure)
-	// free returns how many slots can be taken.
 	free() int
 }
 
-// lot returns a number from 0 to 99 that is drawn for each slot, so that no regular
-// pattern among the sessions decides who is passed over. It depends on the epoch
-// only.
+// lot returns a number from 0 to 99, which depends on the epoch only, so that no regular
+// pattern among the sessions decides who is passed over.
 func lot(epoch int64) uint32 { return uint32(epoch) * 2654435761 >> 16 % 100 }
 
 // toEldest and toAnyUrgency report whether the slot of an epoch is given without regard to
@@ -62,37 +51,34 @@ type Share struct {
 	Tenant string `json:"tenant"`
 	Weight int    `json:"weight,omitempty"` // 0 means 1
 	Limit  int    `json:"limit,omitempty"`  // slots at a time; 0 means no limit
-	// Pass rises with each slot that the tenant gets. The greater the weight, the less it
-	// rises. The tenant with the lowest pass is next.
+	// Pass rises by stride/Weight with each slot that the tenant gets. The tenant with the
+	// lowest pass is next.
 	Pass  int64 `json:"pass,omitempty"`
-	Waits bool  `json:"waits,omitempty"` // the tenant had tickets in line when slots were last given
+	Waits bool  `json:"waits,omitempty"` // had tickets in line when slots were last given
 }
 
 func (s Share) weight() int64 { return int64(max(1, s.Weight)) }
 
-// A slot adds stride to the pass of a tenant of weight 1.
 const stride = 1_000_000
 
-// A competitor is a tenant in a line.
 type competitor struct {
 	Share
 	used, queued int
 
-	has, pass int64 // including what it got in the current round
+	has, pass int64 // including the current round
 }
 
 func (c *competitor) full() bool { return c.Limit > 0 && c.used >= c.Limit }
 
 type seedUse struct{ limit, used int }
 
-// A waiter is a ticket in line.
 type waiter struct {
 	*lease.Ticket
 	by   *competitor
 	n    int // in the order of asking
 	done bool
 	got  *Host
-	why  *protocol.Failure // why there is nothing for it
+	why  *protocol.Failure
 }
 
 // newLine returns the line of a queue. epoch is that of the newest lease.
@@ -134,7 +120,7 @@ func (l *line) tenant(name string) *competitor {
 }
 
 // join raises the pass of tenants that begin to wait to the lowest of those that waited
-// before. So these tenants do not make up now for turns that they did not want earlier.
+// before, so that they do not make up for turns that they did not want.
 func (l *line) join() {
 	least, any := l.least(func(c *competitor) bool { return c.Waits })
 	for _, c := range l.inTurn {
@@ -144,8 +130,6 @@ func (l *line) join() {
 	}
 }
 
-// least returns the lowest pass of the tenants for which of is true, and whether
-// there are any.
 func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 	for _, c := range l.inTurn {
 		if of(c) && (!any || c.Pass < least) {
@@ -155,7 +139,7 @@ func (l *line) least(of func(*competitor) bool) (least int64, any bool) {
 	return least, any
 }
 
-// refuse removes and returns the tickets that no host can ever serve.
+// refuse removes the tickets that no host can ever serve.
 func (l *line) refuse() (no []*waiter) {
 	l.tickets = slices.DeleteFunc(l.tickets, func(w *waiter) bool {
 		if w.why = l.room.never(w.Ticket); w.why != nil {
@@ -167,8 +151,7 @@ func (l *line) refuse() (no []*waiter) {
 	return no
 }
 
-// serve gives out the free slots. It removes the tickets that get one, and returns
-// them.
+// serve removes the tickets that get a free slot.
 func (l *line) serve() (got []*waiter) {
 	got = l.each(l.served)
 	for _, c := range l.inTurn {
@@ -179,18 +162,17 @@ func (l *line) serve() (got []*waiter) {
 	return got
 }
 
-// served gives a ticket a slot, or records why there is none for it.
 func (l *line) served(w *waiter) bool {
 	c, seed := w.by, l.seeds[w.Seed]
 	switch {
 	case l.held >= maxHolders:
-		w.why = busyWith("%d sessions have slots, as many as one zone keeps account of: more take another zone", l.held)
+		w.why = busyWith("%d sessions have slots, the most that one zone can hold: use another zone for more", l.held)
 		return false
 	case c.full():
-		w.why = busyWith("tenant %s has %d slots, as many as it may have", c.Tenant, c.used)
+		w.why = busyWith("tenant %s has %d slots, which is its limit", c.Tenant, c.used)
 		return false
 	case seed != nil && seed.used >= seed.limit:
-		w.why = busyWith("%d sessions use seed %s, as many as may", seed.used, w.Seed)
+		w.why = busyWith("%d sessions use seed %s, which is its limit", seed.used, w.Seed)
 		return false
 	}
 	if w.got, w.why = l.room.take(w.Ticket); w.got == nil {
@@ -209,8 +191,8 @@ func busyWith(format string, args ...any) *protocol.Failure {
 	return &protocol.Failure{Kind: "busy", Message: kit.Cut(fmt.Sprintf(format, args...), kit.MaxFailure)}
 }
 
-// order returns the tickets in the order in which they would be served if every host met
-// every demand. The holders are told their places in this order.
+// order returns the tickets in the order in which they are served if every host meets every
+// demand.
 func (l *line) order() []*waiter {
 	whys := make([]*protocol.Failure, len(l.tickets))
 	for i, w := range l.tickets {
@@ -223,13 +205,13 @@ func (l *line) order() []*waiter {
 	return all
 }
 
-// A round lets all tickets in line try for slots. Each ticket fails at most once.
+// A round lets each ticket try for a slot until it fails once.
 type round struct {
 	*line
 	try    func(*waiter) bool
-	got    []*waiter                           // the tickets that got a slot, in the order in which they got it
+	got    []*waiter
 	oldest int                                 // all tickets before this index have tried
-	by     [protocol.LastPriority + 1]*contest // by priority; contest 0 has the tickets of all priorities
+	by     [protocol.LastPriority + 1]*contest // by priority; 0 is for all
 }
 
 func (l *line) each(try func(*waiter) bool) []*waiter {
@@ -243,7 +225,6 @@ func (l *line) each(try func(*waiter) bool) []*waiter {
 	return r.got
 }
 
-// step gives one slot, and returns false if no ticket can have one.
 func (r *round) step(epoch int64) bool {
 	if toEldest(epoch) {
 		for ; r.oldest < len(r.tickets); r.oldest++ {
@@ -263,7 +244,6 @@ func (r *round) step(epoch int64) bool {
 	return false
 }
 
-// of gives a slot to the tenant that is next in a contest.
 func (r *round) of(c *contest) bool {
 	heap.Init(c) // other contests may have changed the order
 	for len(c.of) > 0 {
@@ -289,8 +269,8 @@ func (r *round) take(w *waiter) bool {
 	return w.done
 }
 
-// share computes how many slots there are to share, and the weights of those who
-// share them. A tenant that wants no more, or may have no more, keeps what it has.
+// share computes the slots to share, and the weights of the tenants that share them. A
+// tenant that wants no more, or may have no more, keeps what it has.
 func (l *line) share() {
 	l.slots, l.weights = int64(l.room.free()), 0
 	for _, c := range l.inTurn {
@@ -302,21 +282,18 @@ func (l *line) share() {
 	}
 }
 
-// A contest is a heap of tenants that have tickets of a priority. The first tenant
-// is next.
+// A contest is a heap of the tenants with tickets of a priority.
 type contest struct {
 	*line
 	of []*entrant
 }
 
-// An entrant is a tenant in a contest, with its tickets there.
 type entrant struct {
 	*competitor
 	list []*waiter
 	at   int
 }
 
-// contest returns the contest of one priority, or of all if priority is 0.
 func (l *line) contest(priority int) *contest {
 	c := &contest{line: l}
 	entrants := map[*competitor]*entrant{}
@@ -364,8 +341,8 @@ func (c *contest) Less(i, j int) bool {
 
 // How many slots a tenant has, compared with its share.
 const (
-	lessThan = iota // below the share by one slot or more
-	odd             // below the share by a part of a slot
+	lessThan = iota // by one slot or more
+	odd             // by a part of a slot
 	enough
 )
 
@@ -379,19 +356,17 @@ func (l *line) below(c *competitor) int {
 	return enough
 }
 
-// first returns the place in line of the entrant's next ticket, or -1 if there is
-// none.
+// first returns the place in line of the entrant's next ticket, or -1.
 func (e *entrant) first() int {
 	for ; e.at < len(e.list); e.at++ {
 		if w := e.list[e.at]; !w.done && w.why == nil {
 			return w.n
 		}
 	}
-	return -1 // the entrant leaves the contest
+	return -1
 }
 
-// overflow removes and returns the last tickets of the line, for which the pool has
-// no room.
+// overflow removes the tickets for which the pool has no room.
 func (l *line) overflow() (no []*waiter) {
 	n, asked := 0, 0
 	l.tickets = slices.DeleteFunc(l.tickets, func(w *waiter) bool {
@@ -408,13 +383,12 @@ func (l *line) overflow() (no []*waiter) {
 }
 
 // maxBeyond bounds how many tenants are remembered only because their pass is higher than
-// that of those who wait. Without this bound, as long as somebody waits for a host that is
-// not available, all tenants that ever came would be remembered. A tenant that is forgotten
-// gets its next turn a little early.
+// that of those who wait. Without it the pool would remember every tenant while one ticket
+// waits for an absent host. A forgotten tenant gets its next turn a little early.
 const maxBeyond = 256
 
-// shares returns the data that the pool keeps of tenants: the settings that people made,
-// the pass of the tenants that wait, and the pass of those that are beyond them.
+// shares returns what the pool keeps of tenants: settings, and the pass of those that wait
+// or are beyond them.
 func (l *line) shares() []Share {
 	least, any := l.least(func(c *competitor) bool { return c.queued > 0 })
 	var kept []Share
@@ -432,10 +406,8 @@ func (l *line) shares() []Share {
 	return kept
 }
 
-// forgetting leaves out the tenants with the lowest pass if there are more than
-// maxBeyond.
 func (l *line) forgetting(kept []Share) []Share {
-	var gone []Share // tenants that came and have no request and no slot any more
+	var gone []Share // tenants without a setting, request or slot
 	for _, s := range kept {
 		if c := l.tenants[s.Tenant]; s.Weight == 0 && s.Limit == 0 && !s.Waits && c.used == 0 {
 			gone = append(gone, s)

@@ -11,11 +11,9 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// poolCore holds the data that all parts of a pool use.
 type poolCore struct {
 	ctx workflow.Context
-	// reapEvery is the interval at which the pool checks whether the holders of slots have
-	// ended.
+	// reapEvery is the interval of the checks for ended holders.
 	reapEvery time.Duration
 
 	zone string
@@ -24,9 +22,8 @@ type poolCore struct {
 	work bool // something arrived: serve has to look
 }
 
-// pool is the workflow while it runs. Its own methods are the loop, the handlers of
-// messages, and the change to the next run. Each part does the work for one subject. Its
-// fields name the other parts that it calls.
+// pool is the workflow while it runs. Each part does the work for one subject. Its fields
+// name the other parts that it calls.
 type pool struct {
 	*poolCore
 	inventory *inventoryPart
@@ -39,10 +36,9 @@ type pool struct {
 	acq   workflow.ReceiveChannel
 	rel   workflow.ReceiveChannel
 	fnd   workflow.ReceiveChannel
-	alarm *kit.Alarm // to look after holders; its time is carried, so that no rollover delays it
+	alarm *kit.Alarm // its time is carried, so that no rollover delays it
 }
 
-// poolOf makes a pool with all its parts around a core.
 func poolOf(c *poolCore) *pool {
 	p := &pool{poolCore: c, inventory: new(inventoryPart), slots: new(slotsPart), health: new(healthPart), leftovers: new(leftoversPart),
 		watches: &watchesPart{poolCore: c, running: map[string]*watch{}}, census: new(censusPart), alarm: kit.NewAlarm(c.ctx, "look after holders")}

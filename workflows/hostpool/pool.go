@@ -22,45 +22,41 @@ type State struct {
 	Hosts  []Host         `json:"hosts"`
 	Leases []Lease        `json:"leases"`
 	Queue  []lease.Ticket `json:"queue"`
-	Epoch  int64          `json:"epoch"` // rises with every grant
+	Epoch  int64          `json:"epoch"`
 	ReapAt time.Time      `json:"reap_at"`
-	// Leftovers lists what sessions may have left on hosts, and the newest proofs that
-	// leftovers are gone; the oldest entry is first.
+	// Leftovers has the newest proofs too, oldest first.
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 
-	Shares []Share             `json:"shares,omitempty"` // of tenants, sorted by name
+	Shares []Share             `json:"shares,omitempty"` // sorted by tenant
 	Seeds  []seedLimit         `json:"seeds,omitempty"`  // sorted by name
 	Paused *protocol.PoolPause `json:"paused,omitempty"`
 
-	// Calling is set until the pool has asked which slots sessions hold; see census.go.
+	// Calling is set until the sessions were asked which slots they hold: see census.go.
 	Calling bool `json:"calling,omitempty"`
-	// NoList is the failure of the last attempt to list the sessions; nil if it succeeded,
-	// or if there was no attempt.
+	// NoList is the failure of the last attempt to list the sessions, or nil.
 	NoList *kit.Trouble `json:"no_list,omitempty"`
 }
 
 // Host is a host of the zone, with what is known of it.
 type Host struct {
-	Spec   protocol.HostSpec `json:"spec"`
-	Labels map[string]string `json:"labels,omitempty"`
-	Slots  int               `json:"slots"`
-	Cordon bool              `json:"cordon,omitempty"`
-	Codex  string            `json:"codex,omitempty"`
-	Check  *HostCheck        `json:"check,omitempty"`
-	// Found are labels that a probe found: see labelsOf.
+	Spec     protocol.HostSpec        `json:"spec"`
+	Labels   map[string]string        `json:"labels,omitempty"`
+	Slots    int                      `json:"slots"`
+	Cordon   bool                     `json:"cordon,omitempty"`
+	Codex    string                   `json:"codex,omitempty"`
+	Check    *HostCheck               `json:"check,omitempty"`
 	Found    map[string]string        `json:"found,omitempty"`
 	Health   *protocol.HostHealth     `json:"health,omitempty"` // nil while it is well
-	NewAt    time.Time                `json:"new_at,omitzero"`  // when it is to be probed for the first time
+	NewAt    time.Time                `json:"new_at,omitzero"`  // first probe
 	Reached  bool                     `json:"reached,omitempty"`
-	WellAt   time.Time                `json:"well_at,omitzero"` // when it last recovered
-	Flaps    int                      `json:"flaps,omitempty"`  // how many probes that recovery took
+	WellAt   time.Time                `json:"well_at,omitzero"` // its last recovery
+	Flaps    int                      `json:"flaps,omitempty"`  // probes that recovery took
 	Draining *protocol.Draining       `json:"draining,omitempty"`
 	Folders  *protocol.HostFolders    `json:"folders,omitempty"` // nil until somebody looked
 	Unknown  []protocol.UnknownFolder `json:"unknown,omitempty"`
 }
 
-// HostCheck is the part of a probe's result that the pool keeps. The result of the host
-// task has everything that the probe found.
+// HostCheck is what the pool keeps of a check.
 type HostCheck struct {
 	OK      bool      `json:"ok"`
 	At      time.Time `json:"at"`
@@ -73,33 +69,28 @@ type Lease struct {
 	Holder string `json:"holder"`
 	Host   string `json:"host"`
 	Epoch  int64  `json:"epoch"`
-	Seed   string `json:"seed,omitempty"` // the seed that the holder will plant there
+	Seed   string `json:"seed,omitempty"` // to be planted there
 	Run    string `json:"run,omitempty"`  // first run of the holder's workflow: another run is another session
-	// Tenant is the tenant against whose share the slot counts. Since is the time of the
-	// grant.
+	// Tenant is that against whose share the slot counts. Since is the time of the grant.
 	Tenant string    `json:"tenant,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
-	// Warm is set if the holder is parked. The holder then takes no slot, and its folder
-	// stays on the host.
+	// Warm is set if the holder is parked: it takes no slot, and its folder stays.
 	Warm *lease.LeftBehind `json:"warm,omitempty"`
-	// Leaves is set if the holder was told that its host is drained. It is the time at
-	// which the drain began.
+	// Leaves is the start of the drain of which the holder was told, or zero.
 	Leaves time.Time `json:"leaves,omitzero"`
 }
 
-// defaultSlots is the number of slots of a host for which no number is set.
 const defaultSlots = 4
 
-// Bounds of the state that a pool carries; an entry takes some hundred bytes. The whole
-// state, encoded as a payload, must stay below Temporal's limit of 2 MiB.
+// Bounds of the state, which as a payload must stay below Temporal's limit of 2 MiB.
 const (
 	MaxHosts = 1000
 
-	MaxOfHosts = 1 << 20 // bytes of the specs and labels of all hosts
+	MaxOfHosts = 1 << 20 // bytes of all specs and labels
 	maxHolders = 5000    // sessions with slots; further sessions wait
 
-	maxAsked = 1 << 20 // bytes of all that the tickets ask for
-	MaxWarm  = 1500    // folders that wait for their sessions, some 300 bytes each
+	maxAsked = 1 << 20 // bytes of all tickets
+	MaxWarm  = 1500    // folders of parked sessions, some 300 bytes each
 )
 
 // Run returns the workflow HostPool.
@@ -107,7 +98,6 @@ func Run(every kit.Intervals) func(workflow.Context, Input) error {
 	return func(ctx workflow.Context, in Input) error { return runPool(ctx, every, in) }
 }
 
-// runPool is the inventory of a zone and hands out slots. It never ends.
 func runPool(ctx workflow.Context, every kit.Intervals, in Input) error {
 	p := poolOf(&poolCore{ctx: ctx, reapEvery: every.Reap, zone: in.Zone, st: in.Carry, roll: kit.NewRollover(ctx)})
 	if p.zone == "" {
@@ -176,8 +166,6 @@ func (p *pool) listen() error {
 	)
 }
 
-// run serves the queue whenever something changed, looks after the holders from
-// time to time, and continues as new when its history grows.
 func (p *pool) run() error {
 	for {
 		p.slots.serve()
@@ -260,8 +248,6 @@ func (p *pool) drain() {
 	p.leftovers.drainLooked()
 }
 
-// full reports whether this run is to end because its history is long enough. While the
-// pool asks sessions which slots they hold, the run goes on until it has the answers,
-// because the next run would have to ask again. It does not wait if its history becomes too
-// long.
+// full reports whether the run is to end. While sessions are asked what they hold, it goes
+// on unless its history becomes too long, because the next run would have to ask again.
 func (p *pool) full() bool { return p.roll.Due() && (p.census.calling == nil || p.roll.Overdue()) }

@@ -13,11 +13,10 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// maxTold bounds how many reasons a refusal of many hosts gives.
 const maxTold = 5
 
-// checkPutAll checks every host as if those before it were in the inventory. It
-// changes nothing.
+// checkPutAll checks every host as if those before it were in the inventory. It changes
+// nothing.
 func (p *inventoryPart) checkPutAll(in protocol.PutHosts) error {
 	was := *p.st
 	defer func() { *p.st = was }()
@@ -28,7 +27,7 @@ func (p *inventoryPart) checkPutAll(in protocol.PutHosts) error {
 	for _, h := range in.Hosts {
 		err := p.checkPut(h)
 		if seen[h.Spec.Name] {
-			err = kit.Refuse(protocol.RefusedBadInput, "host %s is there twice", h.Spec.Name)
+			err = kit.Refuse(protocol.RefusedBadInput, "host %s is listed twice", h.Spec.Name)
 		}
 		seen[h.Spec.Name] = true
 		var why *temporal.ApplicationError
@@ -53,19 +52,17 @@ func (p *inventoryPart) checkPutAll(in protocol.PutHosts) error {
 	return p.haveRoom(p.st.Hosts)
 }
 
-// haveRoom refuses hosts that would take more than a pool can carry.
 func (p *inventoryPart) haveRoom(hosts []Host) error {
 	n := 0
 	for i := range hosts {
 		n += kit.Encoded(hosts[i].Spec) + kit.Encoded(hosts[i].Labels)
 	}
 	if n > MaxOfHosts {
-		return kit.Refuse(protocol.RefusedState, "the addresses, keys and labels of %d hosts take %d KiB, zone %s has room for %d: use another zone", len(hosts), n>>10, p.zone, MaxOfHosts>>10)
+		return kit.Refuse(protocol.RefusedState, "the addresses, keys and labels of %d hosts take %d KiB, and zone %s has room for %d KiB: use another zone", len(hosts), n>>10, p.zone, MaxOfHosts>>10)
 	}
 	return nil
 }
 
-// resolved returns a host with its jump host and its slots filled in.
 func (p *inventoryPart) resolved(in protocol.PutHost) protocol.PutHost {
 	if in.Slots == 0 {
 		in.Slots = defaultSlots
@@ -77,7 +74,6 @@ func (p *inventoryPart) resolved(in protocol.PutHost) protocol.PutHost {
 	return in
 }
 
-// place adds a host to the inventory while checkPutAll checks a list.
 func (p *inventoryPart) place(in protocol.PutHost) {
 	h := p.host(in.Spec.Name)
 	if h == nil {

@@ -14,9 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// exactlyUpTo is the number of sessions at the head of the line that are told each new
-// reason why they wait. The sessions behind them are told only when they have come to a
-// lower rung. So a grant needs only a few letters, however long the line is.
+// exactlyUpTo is how many sessions at the head of the line are told each new reason why
+// they wait. The others are told only at the Rungs.
 const exactlyUpTo = lease.Exactly
 
 // Rungs are the places in line at which a session is told how far it has come.
@@ -30,7 +29,6 @@ func rungOf(place int) int {
 	return i
 }
 
-// slotsPart grants slots, and takes them back.
 type slotsPart struct {
 	*poolCore
 	inventory *inventoryPart
@@ -38,16 +36,16 @@ type slotsPart struct {
 	leftovers *leftoversPart
 	census    *censusPart
 
-	no []lease.Letter // refusals that are not sent yet
+	no []lease.Letter
 }
 
-// serve gives slots to those who are next. It decides everything before it tells
-// anybody, because sending lets other messages in.
+// serve gives slots to those who are next. It decides everything before it tells anybody,
+// because sending lets other messages in.
 func (p *slotsPart) serve() {
 	p.work = false
 	letters := append(p.no, p.tellAgain()...)
 	p.no = nil
-	gets := map[string]*Lease{} // the new holders, with the lease that each had on that host before
+	gets := map[string]*Lease{} // the new holders, with the lease that each had on that host
 	l := p.line()
 	for _, w := range l.refuse() {
 		letters = append(letters, p.letter(w.Who(), lease.Granted{Refused: w.why}))
@@ -85,8 +83,8 @@ func (p *slotsPart) serve() {
 	}
 }
 
-// gone takes back a slot that was granted to a session which had ended, so that it could
-// not be told. If the session left something on a host before, gone has that cleaned up.
+// gone takes back a slot whose session had ended before it was told, and cleans up what the
+// session left there before.
 func (p *slotsPart) gone(holder string, gets map[string]*Lease) {
 	had, new := gets[holder]
 	if !new {
@@ -108,8 +106,8 @@ func (p *slotsPart) letter(to lease.Who, g lease.Granted) lease.Letter {
 	return lease.Letter{To: to.Holder, Text: g}
 }
 
-// tellAgain removes from the line the sessions that hold a slot already and asked again. It
-// returns letters that repeat their grants.
+// tellAgain takes sessions that hold a slot out of the line, and returns letters that
+// repeat their grants.
 func (p *slotsPart) tellAgain() (letters []lease.Letter) {
 	var left []lease.Ticket
 	for _, t := range p.st.Queue {
@@ -119,7 +117,7 @@ func (p *slotsPart) tellAgain() (letters []lease.Letter) {
 			l = nil
 		}
 		host := p.heldOn(l)
-		if l == nil || l.Warm != nil || host == nil { // host is nil if it is not in the inventory yet
+		if l == nil || l.Warm != nil || host == nil { // host is not in the inventory yet
 			left = append(left, t)
 			continue
 		}
@@ -140,8 +138,8 @@ func (p *slotsPart) grant(w *waiter) lease.Letter {
 	return p.letter(w.Who(), lease.Granted{Epoch: p.st.Epoch, Spec: &spec, Labels: w.got.Labels})
 }
 
-// toTell returns the news about its place for a waiting session, or nil if the news is not
-// worth a letter.
+// toTell returns news about its place for a session, or nil if there is none worth a
+// letter.
 func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *lease.Granted {
 	why := pausedText(paused, zone)
 	if paused == nil {
@@ -158,8 +156,7 @@ func (w *waiter) toTell(place int, paused *protocol.PoolPause, zone string) *lea
 	return &lease.Granted{Queued: "a slot: " + why + lease.Before(place)}
 }
 
-// enqueue adds a request to the line. A session that asks again keeps its place and is told
-// its place again.
+// enqueue adds a request. A session that asks again keeps its place and is told it again.
 func (p *slotsPart) enqueue(a lease.Acquire) {
 	p.work = true
 	if no := p.cannotWait(a); no != nil {
@@ -179,8 +176,7 @@ func (p *slotsPart) enqueue(a lease.Acquire) {
 	p.st.Queue = append(p.st.Queue, lease.Ticket{Acquire: a})
 }
 
-// cannotWait returns the refusal of a request that is too large or not valid, or
-// nil.
+// cannotWait refuses a request that is too large or not valid, or returns nil.
 func (p *slotsPart) cannotWait(a lease.Acquire) *lease.Letter {
 	if a.TooLarge() {
 		no := a.Decline(protocol.PoolID(p.zone))
@@ -197,7 +193,6 @@ func (p *slotsPart) cannotWait(a lease.Acquire) *lease.Letter {
 
 func (l *Lease) tenant() string { return cmp.Or(l.Tenant, protocol.DefaultTenant) }
 
-// share returns a tenant's share, and creates it if there is none.
 func (p *slotsPart) share(tenant string) *Share {
 	i, found := slices.BinarySearchFunc(p.st.Shares, tenant, func(s Share, name string) int { return strings.Compare(s.Tenant, name) })
 	if !found {
@@ -206,8 +201,8 @@ func (p *slotsPart) share(tenant string) *Share {
 	return &p.st.Shares[i]
 }
 
-// release takes a slot back. A request that the holder made after the release stays in the
-// queue, in whichever order the two signals are read.
+// release takes a slot back. A request that the holder made later stays in the queue, in
+// whichever order the two signals are read.
 func (p *slotsPart) release(r lease.Release) {
 	by := lease.Who{Holder: r.Holder, Run: r.Run}
 	l := p.lease(r.Holder)
@@ -237,9 +232,8 @@ func (p *slotsPart) release(r lease.Release) {
 	p.dropLease(by)
 }
 
-// If there are more folders of parked sessions than a pool can carry, coolDown has the
-// folder of the session that is parked longest cleaned up. The store has all of the
-// session.
+// coolDown cleans up the folder that is parked longest if there are more than MaxWarm. The
+// store has all of the session.
 func (p *slotsPart) coolDown() {
 	n, first := 0, -1
 	for i, l := range p.st.Leases {
@@ -251,11 +245,10 @@ func (p *slotsPart) coolDown() {
 		}
 	}
 	if n > MaxWarm {
-		p.giveUpWarm(p.st.Leases[first], "more parked sessions have a folder on a host than its pool can remember")
+		p.giveUpWarm(p.st.Leases[first], "the pool keeps track of too many folders of parked sessions")
 	}
 }
 
-// giveUpWarm has the folder of a parked session cleaned up.
 func (p *slotsPart) giveUpWarm(l Lease, why string) {
 	left := *l.Warm
 	left.Why = why
@@ -263,8 +256,8 @@ func (p *slotsPart) giveUpWarm(l Lease, why string) {
 	p.dropLease(lease.Who{Holder: l.Holder, Run: l.Run})
 }
 
-// comesBack ends the parking of a holder that gets a slot on host. If its folder is
-// on another host, the folder is cleaned up.
+// comesBack ends the parking of a holder that gets a slot. A folder on another host is
+// cleaned up.
 func (p *slotsPart) comesBack(holder, host string) {
 	switch l := p.lease(holder); {
 	case l == nil:
@@ -291,8 +284,7 @@ func (p *slotsPart) reap() {
 	}
 }
 
-// ended handles a session whose workflow has ended. It takes back what the session held,
-// and has its leftovers cleaned up.
+// ended takes back all that an ended session held.
 func (p *slotsPart) ended(h lease.Who) {
 	if l := p.lease(h.Holder); l != nil && h.Is(lease.Who{Holder: l.Holder, Run: l.Run}) {
 		p.lost(*l)
@@ -300,7 +292,6 @@ func (p *slotsPart) ended(h lease.Who) {
 	p.drop(h)
 }
 
-// lost takes a slot back from a session that ended without a release.
 func (p *slotsPart) lost(l Lease) {
 	const why = "the session's workflow ended without having cleaned up"
 	if l.Warm != nil {

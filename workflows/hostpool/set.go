@@ -27,15 +27,13 @@ func pausedText(p *protocol.PoolPause, zone string) string {
 	return text
 }
 
-// seedLimit bounds how many sessions use a seed at a time.
 type seedLimit struct {
 	Seed  string `json:"seed"`
 	Limit int    `json:"limit"`
 }
 
-// Bounds of the settings that people make.
 const (
-	MaxSet = 1000 // tenants and seeds together
+	MaxSet = 1000 // tenants and seeds together, with settings
 )
 
 func (p *slotsPart) listenPool() error {
@@ -59,17 +57,17 @@ func (p *slotsPart) checkSetPool(in protocol.SetPool) error {
 	case (in.Tenant == "") == (in.Seed == ""):
 		return kit.Refuse(protocol.RefusedBadInput, "set zone %s: name a tenant or a seed", p.zone)
 	case !protocol.NamePattern.MatchString(name):
-		return kit.Refuse(protocol.RefusedBadInput, "set zone %s: %q is no name of a tenant or a seed", p.zone, kit.Cut(name, kit.MaxWord))
+		return kit.Refuse(protocol.RefusedBadInput, "set zone %s: %q is not a valid name of a tenant or a seed", p.zone, kit.Cut(name, kit.MaxWord))
 	case in.Weight == nil && in.Limit == nil:
 		return kit.Refuse(protocol.RefusedBadInput, "set %s in zone %s: say its weight or its limit", name, p.zone)
 	case in.Weight != nil && in.Seed != "":
-		return kit.Refuse(protocol.RefusedBadInput, "set seed %s in zone %s: weights are of tenants", name, p.zone)
+		return kit.Refuse(protocol.RefusedBadInput, "set seed %s in zone %s: only tenants have a weight; give a seed a limit", name, p.zone)
 	case in.Weight != nil && (*in.Weight < 1 || *in.Weight > protocol.MaxWeight):
 		return kit.Refuse(protocol.RefusedBadInput, "set %s in zone %s: weight %d is out of range (1 to %d)", name, p.zone, *in.Weight, protocol.MaxWeight)
 	case in.Limit != nil && (*in.Limit < 0 || *in.Limit > protocol.MaxLimit):
-		return kit.Refuse(protocol.RefusedBadInput, "set %s in zone %s: limit %d is out of range (1 to %d; 0 is none)", name, p.zone, *in.Limit, protocol.MaxLimit)
+		return kit.Refuse(protocol.RefusedBadInput, "set %s in zone %s: limit %d is out of range (1 to %d, 0 for no limit)", name, p.zone, *in.Limit, protocol.MaxLimit)
 	case !p.isSet(in) && p.haveSet() >= MaxSet:
-		return kit.Refuse(protocol.RefusedState, "set %s in zone %s: it knows %d tenants and seeds already", name, p.zone, MaxSet)
+		return kit.Refuse(protocol.RefusedState, "set %s in zone %s: the zone has settings for %d tenants and seeds already, and can hold no more", name, p.zone, MaxSet)
 	}
 	return nil
 }
@@ -122,13 +120,12 @@ func (p *slotsPart) checkPause(in protocol.PausePool) error {
 	case err != nil:
 		return kit.Refuse(protocol.RefusedBadInput, "pause zone %s: %v", p.zone, err)
 	case in.Resume && in.Reason != "":
-		return kit.Refuse(protocol.RefusedBadInput, "resume zone %s: that needs no reason", p.zone)
+		return kit.Refuse(protocol.RefusedBadInput, "resume zone %s: a reason can be given only with a pause", p.zone)
 	}
 	return nil
 }
 
-// pause pauses or resumes the zone. If the zone is paused already, a second pause only
-// replaces the person and the reason.
+// pause pauses or resumes the zone. A second pause replaces the person and the reason.
 func (p *slotsPart) pause(in protocol.PausePool) protocol.PoolView {
 	p.roll.Took()
 	switch p.work = true; {
@@ -186,7 +183,7 @@ func (w *waiter) view(position int) protocol.PoolWaiter {
 func (p *slotsPart) placeFor(q protocol.PlaceQuery) (protocol.PlaceView, error) {
 	a := lease.Acquire{Host: q.Host, Labels: q.Labels, Select: q.Select}
 	if a.TooLarge() {
-		return protocol.PlaceView{}, fmt.Errorf("what is asked for takes %d bytes, at most %d", kit.Encoded(a), lease.MaxHost)
+		return protocol.PlaceView{}, fmt.Errorf("the host, labels and selectors of the request take %d bytes; at most %d are allowed", kit.Encoded(a), lease.MaxHost)
 	}
 	d := p.roster().demands(&lease.Ticket{Acquire: a})
 	v := protocol.PlaceView{Hosts: []string{}, Never: d.never, Paused: p.st.Paused}

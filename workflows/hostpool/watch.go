@@ -14,28 +14,25 @@ import (
 )
 
 // A watch is the one activity that looks after the processes of all sessions that wait on a
-// host. It holds the only activity slot and the only channel to the host that these
-// sessions take. It costs one event when the host's first session comes. Some time after
-// the last session has left, it costs three events and a workflow task. In between, it
-// signals a session only when something happened to that session.
+// host: they need no other activity slot or channel to it. It costs one event when the
+// host's first session comes, and three events and a workflow task some time after the last
+// has left. It signals a session only when something happened to it.
 type watch struct {
 	spec   protocol.HostSpec
 	fut    workflow.Future
 	cancel workflow.CancelFunc
-	idle   bool // the host had no session when the watches were last tended
+	idle   bool // no session when the watches were last tended
 }
 
-// watchesPart keeps a watch on each host that has sessions. It calls no other part.
 type watchesPart struct {
 	*poolCore
 
-	running map[string]*watch // by host
+	running map[string]*watch
 }
 
-// keepWatch watches every host that has sessions. A watch only looks, so two watches of a
-// host may overlap for a moment. Therefore a rollover neither ends watches nor waits for
-// them. A watch of the former run learns at its next heartbeat that nobody wants it any
-// more.
+// keepWatch watches every host that has sessions. Two watches of a host may overlap,
+// because a watch only looks. So a rollover neither ends watches nor waits for them: a
+// watch of the former run learns at its next heartbeat that it is not wanted.
 func (p *watchesPart) keepWatch() {
 	busy := p.busyHosts()
 	for i := range p.st.Hosts {
@@ -56,14 +53,13 @@ func (p *watchesPart) keepWatch() {
 	}
 }
 
-// changed reports whether a host is reached in another way than before.
 func changed(before, now protocol.HostSpec) bool {
 	//workflowcheck:ignore // a pure function
 	return !reflect.DeepEqual(before, now)
 }
 
-// tendWatches ends the watches of hosts that have had no session for a while. It starts
-// watches that ended by themselves anew.
+// tendWatches ends the watches of hosts without sessions, and restarts those that ended by
+// themselves.
 func (p *watchesPart) tendWatches() {
 	busy := p.busyHosts()
 	for _, name := range workflow.DeterministicKeys(p.running) {
@@ -110,10 +106,10 @@ func (p *watchesPart) busyHosts() map[string]bool {
 	return busy
 }
 
-// watching is for an activity that goes on as long as it is wanted, on any worker. The
-// death of a worker is noticed as soon as with a pump, so that a login which codex rotates
-// right then is still noticed within 15 seconds. The server therefore gets a heartbeat for
-// each host every three seconds instead of every ten; that costs no event.
+// watching is for an activity that goes on as long as it is wanted, on any worker. A
+// worker's death is noticed as soon as with a pump, so that a login which codex rotates
+// right then is noticed within 15 seconds. That takes a heartbeat per host every three
+// seconds instead of every ten, which costs no event.
 func watching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,

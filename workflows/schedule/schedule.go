@@ -19,34 +19,31 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// FireInput describes the session or the batch that a schedule starts each time. The id of
-// that session or batch is made of the schedule's name and the time.
+// FireInput describes what a schedule starts each time: a session or a batch.
 type FireInput struct {
 	Schedule string              `json:"schedule"`
 	Session  *session.Input      `json:"session,omitempty"`
 	Batch    *protocol.BatchSpec `json:"batch,omitempty"`
-	By       string              `json:"by,omitempty"` // who made the schedule; used for batches
+	By       string              `json:"by,omitempty"` // made the schedule; used for batches
 }
 
 // Check refuses an input from which nothing can be started.
 func (in FireInput) Check() error {
 	if !protocol.NamePattern.MatchString(in.Schedule) || len(in.Schedule) > protocol.MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
-		return kit.Refuse(protocol.RefusedBadInput, "fire schedule %s: it does not say what to start", kit.Cut(in.Schedule, kit.MaxWord))
+		return kit.Refuse(protocol.RefusedBadInput, "fire schedule %s: its name is invalid, or it does not give exactly one of session and batch", kit.Cut(in.Schedule, kit.MaxWord))
 	}
 	return nil
 }
 
 // Fire starts the session or batch of a schedule and runs until that has ended, so that the
-// schedule's overlap policy knows what still runs. A session that has only to clean up, and
-// cannot reach its host, counts as ended. The policy cancel-other and people can cancel
-// Fire. Then Fire closes what it started, in good order. If Fire is terminated, Temporal
-// requests that what it started be cancelled.
+// schedule's overlap policy knows what runs. A session that has only to clean up, and
+// cannot reach its host, counts as ended. If Fire is cancelled, it closes what it started.
+// If Fire is terminated, Temporal requests that its child be cancelled.
 func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if err := in.Check(); err != nil {
 		return protocol.FireResult{}, err
 	}
-	// This context is not cancelled with Fire, so that Fire can close in good order what it
-	// started.
+	// not cancelled with Fire
 	all, _ := workflow.NewDisconnectedContext(ctx)
 	begins := firedSession
 	if in.Batch != nil {
@@ -65,7 +62,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	}
 	if !over() {
 		said := child.SignalChildWorkflow(all, what.close, what.closing)
-		if err := said.Get(all, nil); err != nil { // the child ends by itself at this moment
+		if err := said.Get(all, nil); err != nil { // the child ends by itself
 			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
 		if err := workflow.Await(all, over); err != nil {
@@ -74,7 +71,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	}
 	if child.IsReady() {
 		err = what.ended(all, child, &out)
-	} else { // the session has ended, and cleans up when its host can be reached
+	} else { // it cleans up when its host can be reached
 		err = heardOf(&out, all, heard)
 	}
 	switch {
@@ -100,15 +97,15 @@ func heardOf(r *protocol.FireResult, ctx workflow.Context, heard workflow.Receiv
 	return nil
 }
 
-// A firing says how a schedule's session or batch is started, closed and judged.
+// A firing says how to start, close and judge a session or batch.
 type firing struct {
 	kind    string
-	blobs   []string // the blobs that it needs, in the schedule's folders of the store
+	blobs   []string // one per folder of the schedule that it needs
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
 	closing any
 	ended   func(workflow.Context, workflow.Future, *protocol.FireResult) error
-	bad     func(protocol.FireResult) error // returns an error if the outcome counts as a failure
+	bad     func(protocol.FireResult) error // if the outcome counts as a failure
 }
 
 func firedSession(in FireInput) firing {
@@ -170,8 +167,8 @@ func firedBatch(in FireInput) firing {
 	}
 }
 
-// begin starts what a schedule fires, under the next free id of its time. If a person
-// backfills the same time again, it is fired again.
+// begin starts the child under the next free id of its time, which a person may backfill
+// again.
 func (f firing) begin(asked, ctx workflow.Context, base string) (id string, child workflow.ChildWorkflowFuture, err error) {
 	for n := 1; n <= protocol.MaxFirings; n++ {
 		id = base
@@ -194,9 +191,8 @@ func (f firing) begin(asked, ctx workflow.Context, base string) (id string, chil
 	return id, child, err
 }
 
-// hold keeps the blobs of the schedule for the session or batch that it fires, which may
-// outlive the schedule. hold waits while the store cannot be reached, or while no worker
-// has the store's key.
+// hold keeps the schedule's blobs for the child, which may outlive the schedule. It waits
+// while the store is away, or no worker has its key.
 func (f firing) hold(ctx workflow.Context, id string) error {
 	if len(f.blobs) == 0 {
 		return nil
@@ -215,7 +211,6 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 	}
 }
 
-// onePerFolder returns one blob of each folder.
 func onePerFolder(blobs []string) (some []string) {
 	seen := map[string]bool{}
 	for _, b := range blobs {
@@ -227,9 +222,8 @@ func onePerFolder(blobs []string) (some []string) {
 	return some
 }
 
-// fireID returns the id of the session or batch that is started for a time of a schedule.
-// Temporal appends that time to the id of this workflow. If somebody starts the workflow by
-// hand, its start time counts.
+// fireID returns the id for a time of a schedule. Temporal appends that time to the id of
+// this workflow, unless a person started it by hand.
 func fireID(ctx workflow.Context, name string) string {
 	info := workflow.GetInfo(ctx)
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(info.WorkflowExecution.ID, protocol.ScheduleID(name)+"-"))
@@ -239,8 +233,6 @@ func fireID(ctx workflow.Context, name string) string {
 	return protocol.FiredID(name, at)
 }
 
-// firedFailure returns the error of the session or batch that was fired, as Fire reports
-// it.
 func firedFailure(what string, err error) error {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) {
@@ -249,7 +241,7 @@ func firedFailure(what string, err error) error {
 	return fmt.Errorf("%s: %w", what, err)
 }
 
-// ReadFireResult reads from the error of a firing that failed what is known of the firing.
+// ReadFireResult reads r from the error of a firing.
 func ReadFireResult(r *protocol.FireResult, err error) {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.HasDetails() {

@@ -6,8 +6,7 @@ import (
 	"fairlead.dev/fairlead/activities/overseer"
 )
 
-// The activity structs, as nil pointers: workflows use only the names of the methods. The
-// worker registers the real values.
+// The activity structs, as nil pointers: workflows use only their methods' names.
 var (
 	askJobs   *overseer.Engine
 	hostJobs  *hosts.Activities

@@ -16,32 +16,28 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// seedCheck is the outcome of the newest verification of a seed, even if it says nothing
-// about the seed's health.
+// seedCheck is the newest verification of a seed, also one without result.
 type seedCheck struct {
 	At time.Time `json:"at"`
 	By string    `json:"by,omitempty"`
 	logins.SeedVerdict
 }
 
-// Outcomes of a verification, in addition to the verdicts of activities.
+// Outcomes besides the activities' verdicts.
 const (
-	CheckHeld       = "held"       // the turns of its holder show whether the seed works
+	CheckHeld       = "held"       // its holder's turns show whether it works
 	checkRecovering = "recovering" // the newest login may be on a host
 )
 
-// doubtful bounds the age of the newest proof that a seed is alive. If the proof is older
-// and a person asks, the login is refreshed.
+// doubtful is the age of the newest proof at which a person's question refreshes the login.
 const doubtful = time.Hour
 
-// checksPart verifies and refreshes the credential.
 type checksPart struct {
 	*seedCore
 	holders *holdersPart
 	saving  *savingPart
 
-	behind int // how many requests wait for a verification or a refresh
-	// callBack cancels a verification or refresh without waiting for its result.
+	behind   int // how many wait for a verification or refresh
 	callBack workflow.CancelFunc
 }
 
@@ -52,8 +48,8 @@ func (s *checksPart) checkVerify(protocol.VerifySeed) error {
 	return nil
 }
 
-// verify finds out whether a seed is alive. While it runs, it holds the lease of a login
-// that rotates. A login that a session holds is not touched.
+// verify finds out whether a seed is alive. Meanwhile it holds the lease of a login that
+// rotates. It does not touch a login that a session holds.
 func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (protocol.SeedView, error) {
 	if err := s.turn(ctx, func() error { return s.checkVerify(in) }); err != nil {
 		return protocol.SeedView{}, err
@@ -73,11 +69,10 @@ func (s *checksPart) verify(ctx workflow.Context, in protocol.VerifySeed) (proto
 	return v, nil
 }
 
-// MostBehind bounds how many updates wait for a verification or a refresh. Temporal takes
-// ten updates at a time, and an update from a person must always find room.
+// MostBehind bounds the updates that wait for a verification or refresh. Temporal takes ten
+// at a time, and a person's must find room.
 const MostBehind = 4
 
-// crowded refuses an update that would wait behind too many others.
 func (s *checksPart) crowded() error {
 	if s.rolling {
 		return kit.Refuse(protocol.RefusedState, "seed %s is about to go on in a new run: try again in a moment", s.name)
@@ -88,7 +83,7 @@ func (s *checksPart) crowded() error {
 	return nil
 }
 
-// turn waits until no other verification or refresh goes on, and begins one.
+// turn waits for the verification or refresh that runs, and begins one.
 func (s *checksPart) turn(ctx workflow.Context, check func() error) error {
 	if err := s.crowded(); err != nil {
 		return err
@@ -106,13 +101,12 @@ func (s *checksPart) turn(ctx workflow.Context, check func() error) error {
 	return nil
 }
 
-// begin returns a context that a rollover cancels if it cannot wait any longer.
 func (s *checksPart) begin(ctx workflow.Context) workflow.Context {
 	ctx, s.callBack = workflow.WithCancel(ctx)
 	return ctx
 }
 
-// busyVerifying refuses a change that the result of a refresh would overwrite.
+// busyVerifying refuses a change that a refresh would overwrite.
 func (s *seedCore) busyVerifying() error {
 	return kit.Refuse(protocol.RefusedState, "seed %s is being verified: try again in a moment", s.name)
 }
@@ -122,8 +116,7 @@ func (s *checksPart) over() {
 	s.asking, s.work = false, true
 }
 
-// untouchable says why the seed cannot be verified now. If the seed can be verified, the
-// verdict is empty.
+// untouchable says why the seed cannot be verified now; its verdict is empty if it can.
 func (s *checksPart) untouchable() logins.SeedVerdict {
 	if !s.exclusive() {
 		return logins.SeedVerdict{}
@@ -165,9 +158,9 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) logins.Se
 	}
 	refresh := logins.RefreshSeedInput{Seed: ref}
 	if !in.Force && (s.st.Spent || in.By == kit.Maintenance && s.st.Health.State == protocol.Suspect) {
-		// Somebody else may use the same login, and a refresh would make their copy useless,
-		// so only a person may decide to refresh it. Look takes only an answer that an
-		// earlier refresh left in the store.
+		// Somebody else may use the login, and a refresh would make their copy useless, so
+		// only a person may decide that. Look takes only an answer that an earlier refresh
+		// left in the store.
 		refresh.Look = true
 	}
 	if in.Force {
@@ -176,7 +169,6 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) logins.Se
 	return s.renew(ctx, refresh, began)
 }
 
-// wants reports whether to refresh a login that has time yet.
 func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 	switch {
 	case in.Force, s.st.Health.State == protocol.Suspect, s.st.Health.State == protocol.Dead:
@@ -187,8 +179,8 @@ func (s *checksPart) wants(in protocol.VerifySeed, now time.Time) bool {
 	return s.st.Health.State != protocol.Healthy || now.Sub(s.st.VerifiedAt) > doubtful
 }
 
-// renew refreshes a login and makes the result the newest generation. The activity
-// is tried until its outcome is known. Before that nobody gets the seed.
+// renew refreshes a login and makes the result the newest generation. The activity is tried
+// until its outcome is known. Nobody gets the seed before.
 func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, began time.Time) logins.SeedVerdict {
 	ref := in.Seed
 	s.st.Renews = &in
@@ -198,7 +190,7 @@ func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, beg
 	}
 	s.st.Renews = nil
 	if err != nil {
-		// An attempt before the last one may have used the token.
+		// An earlier attempt may have used the token.
 		v := notKnown(err)
 		v.Reason = "a refresh was begun and it is not known how it ended: " + v.Reason
 		s.burnt(v.Reason, cmp.Or(v.Hint, fmt.Sprintf("mend that, then `ctl seed verify %s --force`", s.name)))
@@ -213,8 +205,7 @@ func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, beg
 	return out.SeedVerdict
 }
 
-// renewAgain goes on with a refresh of the former run. The activity finds in the store how
-// the refresh ended, or that the token may be spent.
+// renewAgain goes on with a refresh of the former run.
 func (s *checksPart) renewAgain(ctx workflow.Context) {
 	ctx = s.begin(ctx)
 	defer s.over()
@@ -223,14 +214,13 @@ func (s *checksPart) renewAgain(ctx workflow.Context) {
 	s.st.Check = &seedCheck{At: workflow.Now(ctx), SeedVerdict: verdict}
 }
 
-// learn records a verdict on a generation, unless there is a newer generation.
 func (s *checksPart) learn(of protocol.SeedRef, v logins.SeedVerdict, began time.Time) {
 	if s.st.Ref == nil || s.st.Ref.Generation != of.Generation {
 		return
 	}
 	switch v.Verdict {
 	case "alive":
-		// The issuer itself says so, which outweighs earlier doubts.
+		// The issuer's word outweighs earlier doubts.
 		if s.st.Health.State == protocol.Dead {
 			s.judge("", "", "")
 		}
@@ -256,7 +246,7 @@ func (s *checksPart) checkRefresh(in inquiry.RefreshSeed) error {
 	return nil
 }
 
-// refresh gives a holder a login that is newer than the one it has.
+// refresh gives a holder a login that is newer than its own.
 func (s *checksPart) refresh(ctx workflow.Context, in inquiry.RefreshSeed) (inquiry.SeedNow, error) {
 	if err := s.turn(ctx, func() error { return s.checkRefresh(in) }); err != nil {
 		return inquiry.SeedNow{}, err
@@ -266,7 +256,7 @@ func (s *checksPart) refresh(ctx workflow.Context, in inquiry.RefreshSeed) (inqu
 	if in.From < s.st.Ref.Generation {
 		return s.saving.now(), nil
 	}
-	if h := s.st.Health; h.State == protocol.Dead { // its issuer's answer was final
+	if h := s.st.Health; h.State == protocol.Dead {
 		return inquiry.SeedNow{}, kit.Refuse(protocol.RefusedDead, "refresh seed %s: %s (%s)", s.name, h.Reason, h.Hint)
 	}
 	ref := *s.st.Ref

@@ -17,7 +17,7 @@ func (s *savingPart) checkExport(in protocol.ExportSeed) error {
 	case s.st.Ref == nil || s.st.Deleted:
 		return kit.Refuse(protocol.RefusedNotFound, "there is no seed %q", s.name)
 	case s.exclusive() && len(s.st.Leases) > 0:
-		// What is stored may be older than what the holder has by now.
+		// The holder may have a newer login than the store.
 		return kit.Refuse(protocol.RefusedState, "seed %s is a login that rotates and is held by %s: a second holder would burn it", s.name, s.st.Leases[0].Holder)
 	case s.exclusive() && s.st.Rotated != nil:
 		return kit.Refuse(protocol.RefusedState, "seed %s: %s", s.name, s.st.Rotated.notSaved())
@@ -25,8 +25,8 @@ func (s *savingPart) checkExport(in protocol.ExportSeed) error {
 	return nil
 }
 
-// export hands out a seed. Nothing is known about who uses an exported login, so nobody
-// else gets a login that rotates before a person says so.
+// export hands out a seed. Who uses an exported login is unknown, so a login that rotates
+// is granted to nobody until a person says so.
 func (s *savingPart) export(in protocol.ExportSeed) protocol.SeedView {
 	s.st.Exported = &protocol.SeedExport{ExportSeed: in, At: workflow.Now(s.ctx), Generation: s.st.Ref.Generation}
 	if s.exclusive() {

@@ -12,14 +12,13 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// Health is the known state of a credential, with the reason for it.
+// Health is the known state of a credential, and why.
 type Health struct {
 	State  string    `json:"state,omitempty"`
 	Reason string    `json:"reason,omitempty"`
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since"`
-	// Elsewhere is where a captured login may be in use, if nothing else is wrong
-	// with it.
+	// Elsewhere is where a captured login may be in use, if nothing else is wrong.
 	Elsewhere string `json:"elsewhere,omitempty"`
 }
 
@@ -27,8 +26,8 @@ func hintBurnt(name string) string {
 	return fmt.Sprintf("log in anew and import it, or `ctl seed revive %s` to try the stored login", name)
 }
 
-// judge records a verdict and does nothing else. Since a new verdict may concern holders
-// and waiting sessions, it makes serve run.
+// judge records a verdict. It makes serve run, because holders and waiting sessions may be
+// concerned.
 func (s *seedCore) judge(state, reason, hint string) {
 	since := workflow.Now(s.ctx)
 	if s.st.Health.State == state {
@@ -44,18 +43,16 @@ func (s *seedCore) suspect(reason, hint string) {
 	}
 }
 
-// burnt records the suspicion that somebody else has used the stored refresh token, or is
-// about to. Using it again would burn the login for all, so only a person can end the
-// suspicion. A turn that succeeds does not end it, because it proves only that the access
-// token works.
+// burnt records that somebody else has used the stored refresh token, or may. To use it
+// again would make the login invalid for all, so only a person can end this suspicion. A
+// turn that succeeds proves only that the access token works.
 func (s *seedCore) burnt(reason, hint string) {
 	s.st.Spent = true
 	s.suspect(reason, hint)
 }
 
-// alive records a proof that the credential works. The proof is an action with the
-// credential that began at began and was seen to succeed at seen. It does not end a
-// suspicion that arose after began.
+// alive records that an action with the credential began at began and was seen to succeed
+// at seen. It does not end a suspicion that arose after began.
 func (s *seedCore) alive(began, seen time.Time) {
 	switch {
 	case s.st.Health.State == protocol.Dead, s.st.Spent:
@@ -73,8 +70,7 @@ func (s *seedCore) alive(began, seen time.Time) {
 	}
 }
 
-// reported takes the report of a holder. The report of a session that does not hold the
-// seed any more is ignored.
+// reported ignores a session that does not hold the seed any more.
 func (s *holdersPart) reported(r lease.Report) {
 	if s.holds(r.Holder, r.Epoch) == nil {
 		return
@@ -101,10 +97,9 @@ func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
 	return nil
 }
 
-// revive takes a person's word that no login is newer than the stored generation. If
-// nothing else is in doubt, it gives up what was left under leases of an earlier workflow
-// of the seed. If something else is in doubt, it does not, because the person may not know
-// of those leases.
+// revive takes a person's word that no login is newer than the stored one. What was left
+// under leases of an earlier workflow is given up only if nothing else is in doubt: the
+// person may not know of it.
 func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
 	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {

@@ -11,25 +11,24 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A Lease is a holder's right to a seed. It names the place of the credential
-// before the credential is there, so that it can be fetched however the holder
-// ends.
+// A Lease is a holder's right to a seed. It names the place of the credential before the
+// credential is there, so that it can be fetched however the holder ends.
 type Lease struct {
 	Holder     string             `json:"holder"`
 	Epoch      int64              `json:"epoch"`
 	At         *protocol.HostSpec `json:"at,omitempty"`
 	Zone       string             `json:"zone,omitempty"`
-	Run        string             `json:"run,omitempty"` // first run of the holder's workflow: another run is another session
+	Run        string             `json:"run,omitempty"` // first run of the holder's workflow; another is another session
 	Generation int64              `json:"generation"`    // of the holder's claim on the host
 	Since      time.Time          `json:"since"`
-	Pool       string             `json:"pool,omitempty"`     // the seed pool that asked for it
-	Told       int64              `json:"told"`               // the generation of the seed that the holder knows
-	Rotates    bool               `json:"rotates,omitempty"`  // the holder may make a new generation
-	Internal   bool               `json:"internal,omitempty"` // held by the seed's workflow itself
+	Pool       string             `json:"pool,omitempty"`     // the seed pool that asked
+	Told       int64              `json:"told"`               // generation of the seed that the holder knows
+	Rotates    bool               `json:"rotates,omitempty"`  // its holder may make new generations
+	Internal   bool               `json:"internal,omitempty"` // held by the seed itself
 	Brokered   bool               `json:"brokered,omitempty"` // the credential is not on the host
 
-	// Ended, if not empty, says why the holder lost the lease although the credential may
-	// still be on the host. The credential is then fetched from there.
+	// Ended, if not empty, says why the holder lost the lease. The credential may still be
+	// on the host, and is fetched.
 	Ended   string            `json:"ended,omitempty"`
 	Tries   int               `json:"tries,omitempty"`
 	NextTry time.Time         `json:"next_try"`
@@ -43,8 +42,8 @@ func (l *Lease) where() string {
 	return l.At.Name
 }
 
-// exclusive reports whether only one session may hold the seed: its refresh token can be
-// used only once, and two holders would burn it.
+// exclusive reports whether only one session may hold the seed: its refresh token works
+// once.
 func (s *seedCore) exclusive() bool { return s.st.Ref != nil && lease.Rotates(s.st.Ref.Kind) }
 
 func (s *seedCore) lease(holder string) *Lease {
@@ -56,7 +55,7 @@ func (s *seedCore) lease(holder string) *Lease {
 	return nil
 }
 
-// holds returns the lease of a holder that still has it, or nil.
+// holds returns a lease that has not ended, or nil.
 func (s *seedCore) holds(holder string, epoch int64) *Lease {
 	if l := s.lease(holder); l != nil && l.Epoch == epoch && l.Ended == "" {
 		return l
@@ -73,13 +72,12 @@ func (s *seedCore) byEpoch(epoch int64) *Lease {
 	return nil
 }
 
-// holdersPart grants the seed, and looks after those who hold it.
 type holdersPart struct {
 	*seedCore
 	saving  *savingPart
 	members *membersPart
 
-	no []lease.Letter // refusals that are not sent yet
+	no []lease.Letter // refusals, not sent yet
 }
 
 func (s *holdersPart) grant(l Lease) *Lease {
@@ -92,7 +90,7 @@ func (s *holdersPart) grant(l Lease) *Lease {
 	return &s.st.Leases[len(s.st.Leases)-1]
 }
 
-// drop ends a lease of which nothing is left on any host.
+// drop ends a lease of which no host has anything.
 func (s *seedCore) drop(epoch int64) {
 	l := s.byEpoch(epoch)
 	if l == nil {
@@ -109,8 +107,7 @@ func (s *seedCore) drop(epoch int64) {
 	s.work = true
 }
 
-// enqueue adds a request to the line. A holder that asks again keeps its place and is told
-// its place again.
+// enqueue lets a holder that asks again keep its place, and has it told its place again.
 func (s *holdersPart) enqueue(a lease.Acquire) {
 	switch {
 	case a.Holder == "" && protocol.NamePattern.MatchString(a.Pool):
@@ -137,8 +134,8 @@ func (s *holdersPart) enqueue(a lease.Acquire) {
 	s.work = true
 }
 
-// stays records the place that a holder names now and returns true. If the credential is
-// still at another place, it returns false.
+// stays records the place that a holder names, or returns false if the credential is still
+// at another place.
 func (s *holdersPart) stays(l *Lease, a lease.Acquire) bool {
 	moved := l.At != nil && a.At != nil && (l.At.Name != a.At.Name || l.At.Address != a.At.Address || l.Zone != a.Zone)
 	if l.Rotates && !l.Brokered && moved && a.Generation > l.Generation {
@@ -150,14 +147,12 @@ func (s *holdersPart) stays(l *Lease, a lease.Acquire) bool {
 	return true
 }
 
-// without leaves out the requests that a release takes back. Later requests have a
-// higher generation.
 func without(acqs []lease.Acquire, r lease.Release) []lease.Acquire {
 	return slices.DeleteFunc(acqs, func(a lease.Acquire) bool { return a.Holder == r.Holder && a.Generation <= r.Generation })
 }
 
-// release takes the seed back. A session that never took a lease which it may have been
-// granted sends epoch 0. Any other epoch that differs from the lease's changes nothing.
+// release takes the seed back. Epoch 0 is from a session that never took the lease that it
+// may have been granted. Any other epoch must be that of the lease.
 func (s *holdersPart) release(r lease.Release) {
 	l := s.lease(r.Holder)
 	switch {
@@ -168,8 +163,7 @@ func (s *holdersPart) release(r lease.Release) {
 		workflow.GetLogger(s.ctx).Warn("release of a lease that has ended", "holder", r.Holder, "epoch", r.Epoch)
 		return
 	case r.Epoch == 0 && l != nil && l.Run != r.Run:
-		// An earlier session of that name has the seed. This release only shows that the
-		// earlier one has ended.
+		// An earlier session of that name has the seed, and must have ended.
 		s.ended(l)
 		l = nil
 	case r.Epoch == 0 && l != nil && l.Generation > r.Generation:
@@ -198,16 +192,15 @@ func (s *holdersPart) release(r lease.Release) {
 	}
 }
 
-// fetchFrom handles the release of a lease that an earlier workflow of the seed granted
-// (see forgot). It has the login fetched from the host on which the holder left it. Nobody
-// is granted the seed until that is done.
+// fetchFrom has the login of a forgotten lease (see forgot) fetched from its host. Nobody
+// is granted the seed before.
 func (s *holdersPart) fetchFrom(r lease.Release) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t lease.Ticket) bool { return t.Holder == r.Holder && t.Generation <= r.Generation })
 	l := s.grant(Lease{Holder: r.Holder, At: r.At, Zone: r.Zone, Run: r.Run, Generation: r.Generation})
 	s.unclean(l, fmt.Sprintf("session %s ended without having its seed back", r.Holder))
 }
 
-// denies returns why nobody else can have the seed now, or why nobody ever can.
+// denies returns why nobody can have the seed now, or ever.
 func (s *seedCore) denies() (why string, never *protocol.Failure) {
 	switch st := s.st; {
 	case st.Ref == nil || st.Deleted:
@@ -228,7 +221,7 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 		}
 	}
 	switch {
-	case s.asking && s.exclusive(): // the refresh is for a holder that has given the seed back meanwhile
+	case s.asking && s.exclusive(): // for a holder that has given it back
 		return fmt.Sprintf("seed %s, which is being refreshed", s.name), nil
 	case s.st.Rotated != nil:
 		return fmt.Sprintf("seed %s, which was rotated and is not saved", s.name), nil
@@ -238,8 +231,7 @@ func (s *seedCore) denies() (why string, never *protocol.Failure) {
 	return "", nil
 }
 
-// serve grants leases in the order of the requests. It decides everything before it tells
-// anybody.
+// serve grants leases in order. It decides everything before it tells anybody.
 func (s *holdersPart) serve() {
 	s.work = false
 	letters, fresh := append(s.no, s.news()...), map[string]bool{}
@@ -258,7 +250,7 @@ func (s *holdersPart) serve() {
 		say(lease.Who{Holder: l.Holder, Run: l.Run}, lease.Granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
 	}
 	var left []lease.Ticket
-	full := 0 // how many requests found no place in line
+	full := 0 // requests refused for a full line
 	for _, t := range s.st.Queue {
 		l := s.lease(t.Holder)
 		why, never := s.denies()
@@ -291,8 +283,8 @@ func (s *holdersPart) serve() {
 	}
 }
 
-// news tells holders about generations that were saved while they hold the seed.
-// Holders that share a seed keep theirs.
+// news tells the holder of a login that rotates about a new generation. Holders that share
+// a seed keep theirs.
 func (s *holdersPart) news() (letters []lease.Letter) {
 	for i := range s.st.Leases {
 		l := &s.st.Leases[i]
@@ -307,9 +299,9 @@ func (s *holdersPart) news() (letters []lease.Letter) {
 	return letters
 }
 
-// isGone records that a holder's workflow has ended. If h names no run, any workflow of
-// that holder is meant. untold says that the holder was not told of its lease, so that it
-// has put the credential nowhere.
+// isGone records that a holder's workflow has ended. If h names no run, that of any run
+// has. untold says that the holder was not told of its lease, so the credential is on no
+// host.
 func (s *holdersPart) isGone(h lease.Who, untold bool) {
 	s.st.Queue = slices.DeleteFunc(s.st.Queue, func(t lease.Ticket) bool { return h.Is(t.Who()) })
 	s.work = true

@@ -16,16 +16,13 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// Seeds come from hosts in two ways: a login is on the host already, or a person makes one
-// there with a browser on another machine.
-
-// CaptureSeedInput names the seed and where its login is.
+// CaptureSeedInput names a seed and the place of its login.
 type CaptureSeedInput struct {
 	Name string            `json:"name"`
 	Zone string            `json:"zone,omitempty"`
 	Host protocol.HostSpec `json:"host"`
-	Home string            `json:"home,omitempty"` // CODEX_HOME there; empty means the user's own
-	Move bool              `json:"move,omitempty"` // remove the login there once it is kept
+	Home string            `json:"home,omitempty"` // CODEX_HOME; empty means the user's own
+	Move bool              `json:"move,omitempty"` // remove the login there once it is saved
 	By   string            `json:"by,omitempty"`
 }
 
@@ -36,18 +33,17 @@ type CaptureSeedResult struct {
 	Home    string              `json:"home"`
 	Files   []protocol.SeedFile `json:"files"`
 	Ignored []string            `json:"ignored,omitempty"`
-	// Moved says that the login is gone from where it was. StaysRotating says that
-	// a login that rotates may have two holders now. Nobody gets the seed until the
-	// login is moved, or a person says that it is not used there.
+	// Moved says that the login is gone from the host. StaysRotating says that a login that
+	// rotates may have two holders: nobody gets the seed until the login is moved, or a
+	// person says that it is not used there.
 	Moved         bool `json:"moved"`
 	StaysRotating bool `json:"stays_rotating,omitempty"`
-	// Problem is the reason why the login was not moved, or why the seed could not be told
-	// that it was moved.
+	// Problem is why the login was not moved, or the seed not told of the move.
 	Problem *protocol.Failure `json:"problem,omitempty"`
 }
 
-// CaptureSeed takes a login from a host's CODEX_HOME. It removes the login there
-// only once the seed has it.
+// CaptureSeed takes a login from a host's CODEX_HOME. It removes the login there only once
+// the seed has it.
 func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	got, err := kit.Do(kit.SetUp(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, logins.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: in.Home})
@@ -79,7 +75,7 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 	put.Elsewhere, put.Moved = "", true
 	if err := putSeed(kit.UntilDone(ctx, "seed "+in.Name+" was moved"), put); err != nil {
 		out.Problem = kit.FailureOf("the login is removed there, but the seed was not told", err)
-		out.Problem.Hint = cmp.Or(out.Problem.Hint, fmt.Sprintf("`ctl seed revive %s` says so", in.Name))
+		out.Problem.Hint = cmp.Or(out.Problem.Hint, fmt.Sprintf("`ctl seed revive %s` tells the seed", in.Name))
 	}
 	return out, nil
 }
@@ -92,30 +88,28 @@ func putSeed(ctx workflow.Context, in overseer.PutSeedInput) error {
 	return workflow.ExecuteActivity(ctx, askJobs.PutSeed, in).Get(ctx, nil)
 }
 
-// LoginSeedInput names the seed, and the host on which somebody logs in.
+// LoginSeedInput names a seed and the host on which somebody logs in.
 type LoginSeedInput struct {
-	ID   string            `json:"id"` // of the login; its output is that of an exec of this id
+	ID   string            `json:"id"` // of the login, and of the exec that shows its output
 	Name string            `json:"name"`
 	Host protocol.HostSpec `json:"host"`
 	By   string            `json:"by,omitempty"`
 }
 
-// loginTime bounds the time that a person may take to enter the code. It is longer than
-// codex's own 15 minutes, so that codex reports the timeout itself.
+// loginTime is longer than codex's own 15 minutes, so that codex reports the timeout
+// itself.
 const loginTime = 16 * time.Minute
 
-// A seed that refuses a login for now is asked again, because a verification or a
-// session that is in the way often ends soon.
+// A verification or a session that makes a seed refuse a login often ends soon.
 const (
 	PutAgain = 10 * time.Second
 	PutTries = 6
 )
 
-// LoginSeed lets a person log in with a code. The host's codex makes the login, in a folder
-// that is used only for that. It takes the login into a seed and removes it from the host.
-// First it asks whether the seed would refuse the login, so that nobody enters a code in
-// vain. A login that was made is removed only once the seed has it, or when the person
-// gives it up.
+// LoginSeed lets a person log in with a code, in a folder on a host that is used only for
+// that, and takes the login into a seed. It asks first whether the seed would refuse it.
+// The login is removed from the host only once the seed has it, or when the person gives it
+// up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	err := putSeed(kit.SetUp(ctx, "ask seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
@@ -132,7 +126,7 @@ func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, erro
 		return out, staysOn(in, home, err)
 	}
 	last, _ := workflow.NewDisconnectedContext(ctx)
-	patience := kit.SetUp // codex was not started there
+	patience := kit.SetUp // codex was not started
 	if home != "" {
 		patience = kit.UntilDone
 	}
@@ -161,7 +155,7 @@ func loginOn(ctx workflow.Context, in LoginSeedInput, login logins.LoginInput) (
 	return how.Home, true, nil
 }
 
-// keepLogin puts a login into the store and into the seed, however long that takes.
+// keepLogin puts a login into the seed, however long the host and the store take.
 func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
 	got, err := kit.Do(kit.UntilDone(ctx, "capture seed "+in.Name), loginJobs.CaptureSeed, logins.CaptureSeedInput{Name: in.Name, Host: in.Host, Home: home})
@@ -181,23 +175,21 @@ func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSee
 	}
 }
 
-// staysOn returns the error for a login that was not kept. The error says where the login
-// is.
+// staysOn says where a login is that was not kept.
 func staysOn(in LoginSeedInput, home string, err error) error {
 	f := kit.FailureOf("keep the login", err)
-	hint := fmt.Sprintf("`ctl seed capture %s --host %s --codex-home %s --move` takes it when that is mended; so it does into a seed of another name", in.Name, in.Host.Name, home)
+	hint := fmt.Sprintf("fix that, then run `ctl seed capture %s --host %s --codex-home %s --move` (another seed name works, too)", in.Name, in.Host.Name, home)
 	if f.Hint != "" {
 		hint = f.Hint + "; " + hint
 	}
-	return problem(f.Kind, fmt.Sprintf("%s. What was made of it stays in %s on %s", f.Message, home, in.Host.Name), hint)
+	return problem(f.Kind, fmt.Sprintf("%s; the new login stays in %s on %s", f.Message, home, in.Host.Name), hint)
 }
 
 func problem(kind, message, hint string) error {
 	return temporal.NewNonRetryableApplicationError(message, kind, nil, protocol.Problem{Kind: kind, Message: message, Hint: hint})
 }
 
-// execWithin runs a command. If it takes too long, execWithin ends it and returns
-// nil.
+// execWithin returns nil for a command that took too long and was ended.
 func execWithin(ctx workflow.Context, long time.Duration, in protocol.ExecInput) (*protocol.ExecResult, error) {
 	bounded, cancel := workflow.WithCancel(ctx)
 	defer cancel()

@@ -14,9 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// This is a seed's side of the pools that it is in. A pool asks on behalf of a session with
-// an acquire that names the pool. The seed grants the request at once or not at all, and
-// its next news tells the pool which of the two it did.
+// A pool sends a seed an acquire with the pool's name. The seed grants it at once or not at
+// all, and answers with its next news.
 
 // MemberNews is a seed's report to a pool.
 type MemberNews struct {
@@ -27,16 +26,15 @@ type MemberNews struct {
 	State   string         `json:"state"`
 	UsedAt  time.Time      `json:"used_at"`
 	Answers []MemberAnswer `json:"answers,omitempty"`
-	Left    []string       `json:"left,omitempty"` // holders that got the seed through the pool and gave it back; read after Answers
+	Left    []string       `json:"left,omitempty"` // holders that gave the seed back; read after Answers
 }
 
-// MemberAnswer is the answer to a request of a pool.
+// MemberAnswer answers a request of a pool.
 type MemberAnswer struct {
 	Holder  string `json:"holder"`
 	Granted bool   `json:"granted"`
 }
 
-// seedInPool is the data that a seed carries about a pool.
 type seedInPool struct {
 	Name    string         `json:"name"`
 	Told    *MemberNews    `json:"told,omitempty"`
@@ -45,8 +43,8 @@ type seedInPool struct {
 	Left    []string       `json:"left,omitempty"`
 }
 
-// inPool returns what is kept about a pool. An unknown pool is added as one that the seed
-// leaves, so that the pool is told that the seed is not its member.
+// inPool adds an unknown pool as one that the seed leaves, so that the pool learns that the
+// seed is no member.
 func (s *seedCore) inPool(name string) *seedInPool {
 	for i := range s.st.Pools {
 		if s.st.Pools[i].Name == name {
@@ -68,7 +66,6 @@ func (s *seedCore) pools() []string {
 	return out
 }
 
-// membersPart tells the pools that the seed is in. It calls no other part.
 type membersPart struct {
 	*seedCore
 }
@@ -83,7 +80,6 @@ func (s *membersPart) setPools(names []string) {
 	s.work = true
 }
 
-// maxPools bounds the pools of one seed.
 const maxPools = 20
 
 func checkPools(names []string) error {
@@ -103,8 +99,7 @@ func (s *membersPart) answerPool(t lease.Ticket, granted bool) {
 	p.Answers = append(p.Answers, MemberAnswer{Holder: t.Holder, Granted: granted})
 }
 
-// surveyed handles a pool's question about the seed's state. It makes tellPools send that
-// pool everything again.
+// surveyed answers a pool's question: tellPools sends everything again.
 func (s *membersPart) surveyed(pool string) {
 	s.inPool(pool).Told = nil
 	s.work = true
@@ -141,7 +136,7 @@ func (n MemberNews) same(o MemberNews) bool {
 	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
 }
 
-// toPool sends news to a pool, and starts the pool's workflow if it does not run.
+// toPool starts the pool's workflow if it does not run.
 func (s *membersPart) toPool(name string, n MemberNews) error {
 	id := protocol.SeedPoolID(name)
 	err := workflow.SignalExternalWorkflow(s.ctx, id, "", lease.SignalMember, n).Get(s.ctx, nil)

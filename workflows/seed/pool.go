@@ -22,32 +22,30 @@ type PoolInput struct {
 	Carry *PoolState `json:"carry,omitempty"`
 }
 
-// PoolState is all that a pool of seeds carries across continue-as-new.
+// PoolState is what a SeedPool carries across continue-as-new.
 type PoolState struct {
 	Members []Member `json:"members"`
 	Queue   []Ticket `json:"queue"`
-	// Given maps holders to the seeds that they got through this pool, as far as is known.
-	Given  map[string]string `json:"given,omitempty"`
-	ReapAt time.Time         `json:"reap_at"`
-	Heard  bool              `json:"heard,omitempty"` // a seed or a session has told it something
-	// Returns are releases that have not been sent to the seeds yet.
-	Returns []seedReturn `json:"returns,omitempty"`
+	// Given maps holders to the seeds that they got here, as far as is known.
+	Given   map[string]string `json:"given,omitempty"`
+	ReapAt  time.Time         `json:"reap_at"`
+	Heard   bool              `json:"heard,omitempty"` // some seed or session has sent a message
+	Returns []seedReturn      `json:"returns,omitempty"`
 }
 
-// seedReturn tells a seed that a session did not take the lease that it may have been
-// granted.
+// seedReturn tells a seed that a session did not take a lease.
 type seedReturn struct {
 	Seed    string        `json:"seed"`
 	Release lease.Release `json:"release"`
 }
 
-// Member is a seed of the pool, with its newest news.
+// Member is a seed of the pool with its newest news.
 type Member struct {
 	MemberNews
-	Asked bool `json:"asked,omitempty"` // the pool waits for its answer
+	Asked bool `json:"asked,omitempty"` // its answer is due
 }
 
-// Ticket is a ticket in line. Asked is the seed that was asked on its behalf.
+// Ticket is a place in line. Asked is the seed that was asked for it.
 type Ticket struct {
 	lease.Ticket
 	Asked string `json:"asked,omitempty"`
@@ -58,10 +56,8 @@ func RunPool(every kit.Intervals) func(workflow.Context, PoolInput) error {
 	return func(ctx workflow.Context, in PoolInput) error { return runSeedPool(ctx, every, in) }
 }
 
-// runSeedPool stands for any healthy seed out of several. It holds no lease. It keeps the
-// line, and asks the seed that was used least recently to grant a lease, now or not at all.
-// So sessions that take a seed directly do not disturb the pool, and a session that dies in
-// line leaves nothing behind. The pool's workflow ends when its last member has left.
+// runSeedPool keeps a line and holds no lease, so a session that dies in line leaves
+// nothing behind. It ends when its last member has left.
 func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error {
 	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: kit.NewAlarm(ctx, "look after the line"), roll: kit.NewRollover(ctx)}
 	if p.st == nil {
@@ -98,7 +94,7 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 			p.st.ReapAt = time.Time{}
 			p.reap()
 		}
-		if p.roll.Due() { // even if there is work to do: requests may never stop
+		if p.roll.Due() { // even with work to do: requests may never stop
 			return p.rollOver()
 		}
 	}
@@ -106,7 +102,7 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 
 func (p *seedPool) rollOver() error {
 	for p.drain(); len(p.no) > 0; p.drain() {
-		no := p.no // the refusals are not carried to the next run
+		no := p.no // refusals are not carried to the next run
 		p.no = nil
 		lease.Post(p.ctx, no)
 	}
@@ -124,11 +120,10 @@ type seedPool struct {
 
 	alarm *kit.Alarm
 	roll  *kit.Rollover
-	sends []poolSend     // signals that are decided and not sent yet
-	no    []lease.Letter // refusals that are not sent yet
+	sends []poolSend
+	no    []lease.Letter // refusals, not sent yet
 }
 
-// poolSend is a signal to a seed.
 type poolSend struct {
 	seed, name string
 	arg        any
@@ -143,7 +138,6 @@ func (p *seedPool) member(name string) *Member {
 	return nil
 }
 
-// drain receives the signals that have arrived, ordered as those of a seed are.
 func (p *seedPool) drain() {
 	for _, n := range kit.Unread[MemberNews](p.mem) {
 		p.heard(n)
@@ -195,8 +189,7 @@ func (p *seedPool) answered(seed string, a MemberAnswer) {
 	}
 }
 
-// forget removes a seed from the pool. Tickets that waited for its answer are in
-// line again.
+// forget removes a seed. Tickets that waited for its answer wait in line again.
 func (p *seedPool) forget(seed string) {
 	p.st.Members = slices.DeleteFunc(p.st.Members, func(m Member) bool { return m.Seed == seed })
 	for i := range p.st.Queue {
@@ -207,8 +200,7 @@ func (p *seedPool) forget(seed string) {
 	p.work = true
 }
 
-// enqueue adds a request to the line. A session that asks again keeps its place and is told
-// its place again.
+// enqueue lets a session that asks again keep its place, and has it told its place again.
 func (p *seedPool) enqueue(a lease.Acquire) {
 	if !protocol.NamePattern.MatchString(a.Holder) {
 		return
@@ -227,8 +219,8 @@ func (p *seedPool) enqueue(a lease.Acquire) {
 	p.st.Queue = append(p.st.Queue, Ticket{Ticket: lease.Ticket{Acquire: a}})
 }
 
-// release removes from the line a session that gives up its request. If a seed may have
-// granted the session a lease meanwhile, that seed is told.
+// release takes a session out of line, and tells the seed that may have granted it a lease
+// meanwhile.
 func (p *seedPool) release(r lease.Release) {
 	p.work = true
 	seed := p.st.Given[r.Holder]
@@ -241,7 +233,7 @@ func (p *seedPool) release(r lease.Release) {
 	})
 	if seed != "" {
 		if m := p.member(seed); m != nil {
-			m.Asked = false // the seed may have nothing to answer any more
+			m.Asked = false // the seed may have nothing to answer now
 		}
 		delete(p.st.Given, r.Holder)
 		r.Epoch = 0
@@ -249,8 +241,7 @@ func (p *seedPool) release(r lease.Release) {
 	}
 }
 
-// serve goes through the line in order. It decides everything before it tells
-// anybody.
+// serve decides everything before it tells anybody.
 func (p *seedPool) serve() {
 	p.work = false
 	letters := p.no
@@ -261,14 +252,14 @@ func (p *seedPool) serve() {
 	}
 	never := p.never()
 	var left []Ticket
-	full := 0 // how many tickets found no place in line
+	full := 0 // tickets refused for a full line
 	for _, t := range p.st.Queue {
 		again := p.member(p.st.Given[t.Holder])
 		m := p.next()
 		switch {
 		case t.Asked != "":
 			left = append(left, t)
-		case again != nil && t.Told == "": // the session may not have been told which seed it got
+		case again != nil && t.Told == "": // it may not have been told its seed
 			t.Asked = again.Seed
 			left = append(left, t)
 			p.ask(again, t, true)
@@ -312,8 +303,7 @@ func (p *seedPool) gone(h lease.Who) {
 	p.work = true
 }
 
-// next returns the seed to ask: of those that are free, the one that was used least
-// recently. It returns nil if none is free.
+// next returns the free seed that was used least recently.
 func (p *seedPool) next() *Member {
 	var best *Member
 	for i := range p.st.Members {
@@ -325,8 +315,8 @@ func (p *seedPool) next() *Member {
 	return best
 }
 
-// ask asks a seed to grant a lease to a ticket, now or not at all. If again is set, the
-// seed grants it only if it did so before.
+// ask asks a seed to grant a lease at once or not at all; with again, only if it did so
+// before.
 func (p *seedPool) ask(m *Member, t Ticket, again bool) {
 	a := t.Acquire
 	a.Pool, a.Again = p.name, again
@@ -337,14 +327,14 @@ func (p *seedPool) ask(m *Member, t Ticket, again bool) {
 func (p *seedPool) send(s poolSend) {
 	err := workflow.SignalExternalWorkflow(p.ctx, protocol.SeedID(s.seed), "", s.name, s.arg).Get(p.ctx, nil)
 	var unknown *temporal.UnknownExternalWorkflowExecutionError
-	if errors.As(err, &unknown) { // the seed was deleted, or its workflow was ended by force
+	if errors.As(err, &unknown) { // deleted, or ended by force
 		p.forget(s.seed)
 	} else if err != nil {
 		workflow.GetLogger(p.ctx).Warn("seed not asked", "seed", s.seed, "error", err)
 	}
 }
 
-// never returns why nobody in line will ever get a seed, or nil.
+// never returns why nobody will ever get a seed, or nil.
 func (p *seedPool) never() *protocol.Failure {
 	for _, m := range p.st.Members {
 		if m.Health != protocol.Dead {
@@ -396,8 +386,7 @@ func (p *seedPool) reap() {
 	for _, m := range slices.Clone(p.st.Members) {
 		p.send(poolSend{m.Seed, lease.SignalAcquire, lease.Acquire{Pool: p.name}})
 	}
-	// A seed that was ended by force and begun anew does not know what it was
-	// asked.
+	// A seed that was ended by force does not know what it was asked.
 	for _, t := range slices.Clone(p.st.Queue) {
 		if t.Asked != "" {
 			a := t.Acquire

@@ -13,16 +13,15 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// Until a login that codex made is saved, it exists only on the host. If a holder ends
-// and has not shown that the login is saved and removed there, an activity fetches it
-// from the host, and nobody else gets the seed before that.
+// A login that codex made is only on the host until it is saved. If a holder ends and has
+// not shown that it is saved and removed there, an activity fetches it before anybody else
+// gets the seed.
 
-// recovery is the activity that fetches a login.
 type recovery struct {
 	epoch  int64
 	fut    workflow.Future
 	cancel workflow.CancelFunc
-	back   bool // cancelled for a rollover: the next run begins it again
+	back   bool // cancelled for a rollover; the next run begins it again
 }
 
 func (r *recovery) callBack() {
@@ -30,11 +29,9 @@ func (r *recovery) callBack() {
 	r.cancel()
 }
 
-// lookAgain is the interval at which holders are checked while somebody waits for the seed.
+// lookAgain is the interval between checks of holders while somebody waits.
 const lookAgain = 30 * time.Second
 
-// lookSoon reports whether the holders are to be checked now because somebody waits for the
-// seed.
 func (s *holdersPart) lookSoon() bool {
 	return len(s.st.Queue) > 0 && len(s.heldBy()) > 0 && !workflow.Now(s.ctx).Before(s.st.LookedAt.Add(lookAgain))
 }
@@ -49,7 +46,6 @@ func (s *holdersPart) setAlarm() {
 	s.alarm.Set(s.st.ReapAt)
 }
 
-// reap checks whether the holders and the sessions in line still run.
 func (s *holdersPart) reap() {
 	s.st.LookedAt = workflow.Now(s.ctx)
 	var all []lease.Who
@@ -71,16 +67,17 @@ func (s *holdersPart) reap() {
 	}
 }
 
-// ended takes a lease from a holder whose workflow ended without a release.
+// ended takes a lease from a holder that ended without a release.
 func (s *seedCore) ended(l *Lease) {
 	if !l.Rotates || l.Brokered {
-		s.drop(l.Epoch) // the host has only a copy of a login that the store has, or nothing
+		s.drop(l.Epoch) // the host has at most a copy of a stored login
 		return
 	}
 	s.unclean(l, fmt.Sprintf("session %s has ended without giving it back", l.Holder))
 }
 
-// unclean has the credential fetched from the host where the lease's holder had it.
+// unclean has the login fetched from the lease's host. If the host is not known, the login
+// is lost.
 func (s *seedCore) unclean(l *Lease, why string) {
 	if l.At == nil {
 		epoch := l.Epoch
@@ -100,21 +97,20 @@ func (s *seedCore) beingFetched(l *Lease) string {
 	return fmt.Sprintf("recovering: %s; what codex made of the login is being fetched from %s", l.Ended, l.where())
 }
 
-// recoveryPart fetches the credential from where a holder left it.
 type recoveryPart struct {
 	*seedCore
 	saving *savingPart
 
-	again *kit.Alarm // for the next try; its time is kept in the lease
+	again *kit.Alarm // for the next try, whose time is in the lease
 }
 
-// recover takes the result of a recovery, and begins the next one if it is due.
+// recover takes the result of a fetch, and begins the next one that is due.
 func (s *recoveryPart) recover() {
 	if s.fetched() {
 		s.takeFetched()
 	}
 	i := slices.IndexFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
-	if s.rec != nil || i < 0 || s.asking && s.exclusive() { // the result of a refresh comes first
+	if s.rec != nil || i < 0 || s.asking && s.exclusive() { // a refresh comes first
 		return
 	}
 	l, now := &s.st.Leases[i], workflow.Now(s.ctx)
@@ -128,13 +124,11 @@ func (s *recoveryPart) recover() {
 	ctx, cancel := workflow.WithCancel(inZone(kit.SetUp(s.ctx, "fetch seed "+s.name+" from "+l.where()), l.Zone))
 	s.rec = &recovery{epoch: l.Epoch, cancel: cancel,
 		fut: workflow.ExecuteActivity(ctx, loginJobs.RecoverSeed, inquiry.RecoverSeedInput{Seed: ref, Generation: l.Generation,
-			// This generation is above that of the holder's own activities, even if
-			// l.Generation is not known.
+			// Above the generation of the holder's own activities, even if l.Generation is
+			// not known.
 			Claim: protocol.Claim{Session: l.Holder, Host: *l.At, Generation: now.Unix(), Pump: int64(l.Tries)}})}
 }
 
-// inZone runs an activity on the workers of a zone, because only they reach its
-// hosts.
 func inZone(ctx workflow.Context, zone string) workflow.Context {
 	if zone == "" {
 		return ctx
@@ -144,8 +138,6 @@ func inZone(ctx workflow.Context, zone string) workflow.Context {
 
 func (s *recoveryPart) fetched() bool { return s.rec != nil && s.rec.fut.IsReady() }
 
-// fetchAgain returns the pause before the next try: ten seconds at first, ten
-// minutes at most.
 func fetchAgain(tries int) time.Duration {
 	return min(10*time.Second<<min(tries-1, 10), 10*time.Minute)
 }
@@ -157,7 +149,7 @@ func (s *recoveryPart) takeFetched() {
 	var out inquiry.RecoverSeedResult
 	err := rec.fut.Get(s.ctx, &out)
 	l := s.byEpoch(rec.epoch)
-	if l == nil { // a person has given it up meanwhile
+	if l == nil { // a person gave it up
 		if out.Saved != nil {
 			s.saving.keepBlob(out.Saved.Blob)
 		}

@@ -15,13 +15,12 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
 
-// seedRotated is a login that codex made and that is not in the store yet.
+// seedRotated is a login that is not saved yet.
 type seedRotated struct {
 	inquiry.RotatedSeed
 	Since time.Time `json:"since"`
 }
 
-// authFile is the file of a seed that codex rotates.
 const authFile = "auth.json"
 
 func authOf(files []protocol.SeedFile) string {
@@ -33,16 +32,14 @@ func authOf(files []protocol.SeedFile) string {
 	return ""
 }
 
-// savingPart takes new generations of the credential, and what people set.
 type savingPart struct {
 	*seedCore
 	holders *holdersPart
 	members *membersPart
 
-	removed time.Time // when the seed was deleted
+	removed time.Time
 }
 
-// advance makes a bundle in the store the seed's newest generation.
 func (s *savingPart) advance(ref protocol.SeedRef, files []protocol.SeedFile) {
 	ref.Name, ref.Generation, ref.Epoch = s.name, 1, 0
 	if s.st.Ref != nil {
@@ -57,8 +54,7 @@ func (s *savingPart) advance(ref protocol.SeedRef, files []protocol.SeedFile) {
 	s.keepBlob(ref.Blob)
 }
 
-// maxFormer bounds how many former logins are recognized when somebody imports one
-// again.
+// maxFormer bounds the former logins that are recognized at an import.
 const maxFormer = 100
 
 func (s *savingPart) keepBlob(key string) {
@@ -87,13 +83,13 @@ func (s *savingPart) checkPut(in protocol.PutSeed) error {
 		return kit.Refuse(protocol.RefusedState, "seed %s is a login that rotates and is held by %s", in.Name, strings.Join(s.heldBy(), ", "))
 	}
 	if lease.Rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
-		return kit.Refuse(protocol.RefusedState, "seed %s: that auth.json was rotated since it was brought first, and generation %d is newer (log in anew; or say --force)", in.Name, s.st.Ref.Generation)
+		return kit.Refuse(protocol.RefusedState, "seed %s: this auth.json is older than the stored login (generation %d) that replaced it: log in again and import the new login, or use --force", in.Name, s.st.Ref.Generation)
 	}
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
 // put takes a login that a person brings. It ends all doubts about the former login, and
-// stops fetching that login from hosts.
+// stops fetching it.
 func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 	switch {
 	case in.Ask:
@@ -171,14 +167,13 @@ func (s *savingPart) checkRemove(protocol.DeleteSeed) error {
 	return nil
 }
 
-// remove deletes the seed at once. The blobs are removed later.
 func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 	s.st.Deleted, s.st.Purge, s.removed = true, in.Purge, workflow.Now(s.ctx)
 	return s.view()
 }
 
-// now returns the newest generation and its holders. A holder that ended and may have made
-// a newer generation counts until that is fetched.
+// now returns the newest generation and its holders. A holder that ended counts until its
+// login is fetched.
 func (s *savingPart) now() inquiry.SeedNow {
 	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
@@ -194,21 +189,19 @@ func (s *savingPart) now() inquiry.SeedNow {
 	return out
 }
 
-// forgot reports whether an epoch is that of a lease which an earlier workflow of the seed
-// granted. That workflow was ended by force, so the present one knows nothing of the lease.
+// forgot reports whether an earlier workflow of the seed, which was ended by force, granted
+// the lease of that epoch.
 func (s *savingPart) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
 
 // takesFrom reports whether the seed takes the login that the holder of a forgotten lease
-// (see forgot) left on its host. The seed takes it if nobody holds the seed, and no other
-// login is to be saved.
+// left on its host: nobody holds the seed, and no other login is to be saved.
 func (s *savingPart) takesFrom(holder string, epoch int64) bool {
 	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
 }
 
-// fences returns an error if holder does not hold the seed any more. left says that
-// codex has ended on the holder's host and the login is about to be wiped there. In
-// that case fences also accepts a holder of a forgotten lease (see forgot), if
-// takesFrom allows it.
+// fences refuses a holder that does not hold the seed any more. left says that codex has
+// ended on its host and the login is about to be wiped: then fences accepts a forgotten
+// lease, too, if takesFrom does.
 func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:
@@ -221,8 +214,8 @@ func (s *savingPart) fences(holder string, epoch int64, left bool) error {
 	return nil
 }
 
-// checkSave takes a login only from the holder of the seed, and only as the successor of
-// the generation that codex had. If the login is the newest already, the save is a repeat.
+// checkSave takes a login only from the holder, and only as the successor of the generation
+// that codex had. A repeat is accepted.
 func (s *savingPart) checkSave(in inquiry.SaveSeed) error {
 	if err := s.fences(in.Holder, in.Epoch, in.Left); err != nil {
 		return err
@@ -231,12 +224,12 @@ func (s *savingPart) checkSave(in inquiry.SaveSeed) error {
 	case in.Auth == "" || authOf(in.Files) != in.Auth || in.Ref.Blob == "" || in.Ref.Digest == "":
 		return kit.Refuse(protocol.RefusedBadInput, "save seed %s: it names no auth.json in the store", s.name)
 	case !lease.Rotates(now.Kind) || in.Ref.Kind != now.Kind:
-		return kit.Refuse(protocol.RefusedBadInput, "save seed %s: it is of kind %s, and what codex has is of kind %s: only a login that rotates is taken over, as what it was",
+		return kit.Refuse(protocol.RefusedBadInput, "save seed %s: the seed is of kind %s and the login on the host of kind %s: only a rotating login of the same kind can be saved",
 			s.name, now.Kind, in.Ref.Kind)
 	case in.Auth == authOf(s.st.Files):
 		return nil
 	case in.From != now.Generation:
-		return kit.Refuse(protocol.RefusedFenced, "seed %s is at generation %d: what was made of generation %d is not taken", s.name, now.Generation, in.From)
+		return kit.Refuse(protocol.RefusedFenced, "seed %s is at generation %d: a login made from generation %d is not saved", s.name, now.Generation, in.From)
 	}
 	return nil
 }
@@ -245,7 +238,7 @@ func (s *savingPart) save(in inquiry.SaveSeed) inquiry.SeedNow {
 	if in.Auth != authOf(s.st.Files) {
 		s.advance(in.Ref, in.Files)
 		now := workflow.Now(s.ctx)
-		if s.st.Health.State == "" { // codex got it from its issuer just now
+		if s.st.Health.State == "" { // its issuer made it just now
 			s.alive(now, now)
 		}
 	}
@@ -268,12 +261,11 @@ func (s *savingPart) checkRotated(in inquiry.RotatedSeed) error {
 	return nil
 }
 
-// rotated records a login that is not saved yet, and why. The record stays until the login
-// is saved.
+// rotated records a login that is not saved yet, until it is.
 func (s *savingPart) rotated(in inquiry.RotatedSeed) inquiry.SeedNow {
 	in.Reason = kit.Cut(in.Reason, kit.MaxReason)
 	if in.Auth == authOf(s.st.Files) {
-		return s.now() // the login is saved already
+		return s.now()
 	}
 	r := seedRotated{RotatedSeed: in, Since: workflow.Now(s.ctx)}
 	if old := s.st.Rotated; old != nil {

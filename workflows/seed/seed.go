@@ -18,38 +18,37 @@ type Input struct {
 	Carry *State `json:"carry,omitempty"`
 }
 
-// State is all that a seed carries across continue-as-new.
+// State is what a Seed carries across continue-as-new.
 type State struct {
 	Ref     *protocol.SeedRef   `json:"ref,omitempty"`
 	Files   []protocol.SeedFile `json:"files,omitempty"`
-	Blobs   []string            `json:"blobs,omitempty"` // the blobs of every generation, for a purge
+	Blobs   []string            `json:"blobs,omitempty"` // of all generations, for a purge
 	Epoch   int64               `json:"epoch"`           // of the newest lease
 	Leases  []Lease             `json:"leases,omitempty"`
 	Queue   []lease.Ticket      `json:"queue,omitempty"`
-	Share   int                 `json:"share,omitempty"` // holders at a time; 0 means no bound
+	Share   int                 `json:"share,omitempty"` // most holders; 0 means no bound
 	Pools   []seedInPool        `json:"pools,omitempty"`
 	Rotated *seedRotated        `json:"rotated,omitempty"`
 	Health  Health              `json:"health"`
 	Spent   bool                `json:"spent,omitempty"` // the refresh token may be used up
-	// Renews is a refresh that was begun and whose outcome is not known yet.
+	// Renews is a refresh whose outcome is not known yet.
 	Renews *logins.RefreshSeedInput `json:"renews,omitempty"`
-	Former []string                 `json:"former,omitempty"` // digests of earlier versions of auth.json
-	Check  *seedCheck               `json:"check,omitempty"`  // the newest verification
+	Former []string                 `json:"former,omitempty"` // digests of former auth.json
+	Check  *seedCheck               `json:"check,omitempty"`
 
-	VerifiedAt time.Time            `json:"verified_at"` // when it was last known to be alive
-	UsedAt     time.Time            `json:"used_at"`     // when it was last granted or given back
+	VerifiedAt time.Time            `json:"verified_at"` // last known to be alive
+	UsedAt     time.Time            `json:"used_at"`     // last granted or given back
 	PutAt      time.Time            `json:"put_at"`
 	ReapAt     time.Time            `json:"reap_at"`
-	LookedAt   time.Time            `json:"looked_at"`          // when the holders were last checked
-	Exported   *protocol.SeedExport `json:"exported,omitempty"` // the last export
-	Policy     string               `json:"policy,omitempty"`   // applies in every session that uses the seed
-	Amend      bool                 `json:"amend,omitempty"`    // its sessions are offered amendments
+	LookedAt   time.Time            `json:"looked_at"` // holders last checked
+	Exported   *protocol.SeedExport `json:"exported,omitempty"`
+	Policy     string               `json:"policy,omitempty"` // for every session with the seed
+	Amend      bool                 `json:"amend,omitempty"`  // its sessions are offered amendments
 	Deleted    bool                 `json:"deleted,omitempty"`
 	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
-	// First is below the epochs of all leases that this workflow granted. Leases of an
-	// earlier workflow of the seed, which was ended by force, have epochs up to First. This
-	// workflow does not know those leases. First is 0 if a person gave up what such leases
-	// left, or if an older release began the workflow.
+	// First is below the epochs of all leases of this workflow. Leases of an earlier
+	// workflow of the seed, ended by force, have epochs up to First. It is 0 if a person
+	// gave up what they left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
 }
 
@@ -58,13 +57,11 @@ func Run(every kit.Intervals) func(workflow.Context, Input) error {
 	return func(ctx workflow.Context, in Input) error { return runSeed(ctx, every, in) }
 }
 
-// runSeed names the newest generation of a credential and who holds it. It ends
-// when the seed is deleted.
 func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 	s := seedOf(&seedCore{ctx: ctx, reapEvery: every.Reap, name: in.Name, st: in.Carry, roll: kit.NewRollover(ctx)})
 	if s.st == nil {
-		// Epochs also rise above those of a deleted seed of this name: somebody may still
-		// act under one of its leases.
+		// Above the epochs of a deleted seed of this name: somebody may still act under one
+		// of its leases.
 		s.st = &State{Epoch: workflow.Now(ctx).Unix()}
 		s.st.First = s.st.Epoch
 	}
@@ -96,7 +93,7 @@ func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 			s.st.ReapAt = time.Time{}
 			s.holders.reap()
 		}
-		if s.full() && !s.st.Deleted { // even if there is work to do: requests may never stop
+		if s.full() && !s.st.Deleted { // even with work to do: requests may never stop
 			return s.rollOver()
 		}
 	}
@@ -133,8 +130,7 @@ func (s *seed) listen() error {
 func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out) error {
 	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
 		func(_ workflow.Context, in In) (Out, error) {
-			// Something may have come between the validator and this, in the same
-			// task.
+			// Something may have come since the validator, in the same task.
 			if err := check(in); err != nil {
 				var none Out
 				return none, err
@@ -146,8 +142,7 @@ func updating[In, Out any](s *seedCore, name string, check func(In) error, take 
 		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
 }
 
-// bury purges a deleted seed when nobody writes to it any more. Whoever asks for the seed
-// meanwhile is told that it is deleted.
+// bury purges a deleted seed once no fetch goes on. Meanwhile it refuses requests.
 func (s *seed) bury() error {
 	var purged workflow.Future
 	for {
@@ -176,15 +171,14 @@ func (s *seed) bury() error {
 	}
 }
 
-// full reports whether this run's history is long enough. The run waits for a recovery and
-// a refresh, but not for ever, because these may wait for a worker or an issuer that does
-// not come back.
+// full reports whether this run's history is long enough. It waits for a recovery or
+// refresh, but not for ever: a worker or issuer may not come back.
 func (s *seed) full() bool {
 	return s.roll.Due() && (s.rec == nil && !s.asking || s.roll.Overdue())
 }
 
-// rollOver continues as a new run. It cancels a recovery or refresh that goes on,
-// and the next run continues with it: what was saved is found in the store.
+// rollOver continues as a new run, which takes up a recovery or refresh that goes on: the
+// store has what was saved.
 func (s *seed) rollOver() error {
 	s.rolling = true
 	if s.rec != nil {
@@ -207,17 +201,16 @@ func (s *seed) rollOver() error {
 		if s.drain(); len(s.holders.no) == 0 {
 			break
 		}
-		no := s.holders.no // the refusals are not carried to the next run
+		no := s.holders.no // refusals are not carried to the next run
 		s.holders.no = nil
 		lease.Post(s.ctx, no)
 	}
 	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSeed, Input{Name: s.name, Carry: s.st})
 }
 
-// drain receives the signals that have arrived; see session.drain. The order of signals of
-// different names is not known, so it is derived from their content: a report comes before
-// the release of its lease, and a release takes back what its holder asked for up to its
-// generation.
+// drain receives the signals that have arrived. Temporal does not order signals of
+// different names, so their content does: a report comes before the release of its lease,
+// and a release takes back requests up to its generation.
 func (s *seed) drain() {
 	for _, r := range kit.Unread[lease.Report](s.rep) {
 		s.holders.reported(r)

@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
 
-// heldBy returns the names of the holders.
 func (s *seedCore) heldBy() []string {
 	out := []string{}
 	for _, l := range s.st.Leases {
@@ -72,7 +71,7 @@ func timeOrNil(t time.Time) *time.Time {
 	return &t
 }
 
-// tell shows the state in the Temporal UI. It costs no event.
+// tell shows the state in the Temporal UI. It adds no event.
 func (s *seedCore) tell() {
 	v := s.view()
 	var b strings.Builder

@@ -7,8 +7,7 @@ import (
 	"fairlead.dev/fairlead/activities/workspaces"
 )
 
-// The activity structs, as nil pointers: workflows use only the names of the methods. The
-// worker registers the real values.
+// The activity structs, as nil pointers: workflows use only the names of the methods.
 var (
 	placeJobs *places.Activities
 	pumpJobs  *pumps.Activities

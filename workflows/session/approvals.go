@@ -15,22 +15,19 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
 
-// approvalsPart keeps codex's requests, receives people's decisions on them, and judges
-// requests by the policies. It calls no other part.
 type approvalsPart struct {
 	*core
-	parsed []ruling.Ruling // the policies as last parsed
-	alarm  *kit.Alarm      // for approvals that expire
+	parsed []ruling.Ruling
+	alarm  *kit.Alarm
 }
 
-// decisionState holds codex's requests and the decisions on them.
 type decisionState struct {
 	Approvals []approvalState   `json:"approvals,omitempty"`
 	ApprovalN int               `json:"approval_n"`
-	Grants    map[string]string `json:"grants,omitempty"`  // by digest: the person who accepted the request for the session
-	Earlier   []earlierDecision `json:"earlier,omitempty"` // decisions that were lost with a process of codex; oldest first
+	Grants    map[string]string `json:"grants,omitempty"`  // by digest: who accepted the request
+	Earlier   []earlierDecision `json:"earlier,omitempty"` // lost with a process; oldest first
 	Told      bool              `json:"told,omitempty"`    // codex got secret answers, or will get some
-	Forget    []string          `json:"forget,omitempty"`  // blobs of secret answers that codex will never get
+	Forget    []string          `json:"forget,omitempty"`  // secret answers that codex will never get
 }
 
 func (s *approvalsPart) asked(r protocol.Request) {
@@ -48,15 +45,13 @@ func (s *approvalsPart) asked(r protocol.Request) {
 	s.answerFromBefore(s.st.approval(s.st.ApprovalN))
 }
 
-// decide records a checked decision and queues it for codex.
 func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
 	if a.State == protocol.ApprovalOpen {
 		a.State = protocol.ApprovalDecided
 	}
-	// ForSession is set only if askerDecides: a codex that remembers a grant asks nobody
-	// again until its process ends, whoever sent the next message. The session remembers
-	// the grant in any case.
+	// ForSession is set only if askerDecides: codex then asks nobody again until its
+	// process ends. The session remembers the grant in any case.
 	if d.Scope == protocol.ScopeSession && d.Outcome == string(protocol.Accept) {
 		if s.st.Grants == nil {
 			s.st.Grants = map[string]string{}
@@ -76,16 +71,16 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 		Text: fmt.Sprintf("%s %s", d.Outcome, s.approvalID(a.N)), Data: s.decisionData(a, d)})
 }
 
-// forget schedules the deletion of secret answers that codex will never get. The list is
-// bounded. Closing the session deletes the answers that are not in it.
+// forget schedules the deletion of secret answers that codex will never get. Closing
+// deletes those beyond the bound.
 func (s *approvalsPart) forget(blob string) {
 	if blob != "" && len(s.st.Forget) < keepApprovals {
 		s.st.Forget = append(s.st.Forget, blob)
 	}
 }
 
-// decisionData returns the fields of a decision for the transcript. Of secret answers it
-// returns only the ids of the questions.
+// decisionData returns a decision's fields for the transcript. Of secret answers it has
+// only the questions' ids.
 func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[string]string {
 	data := map[string]string{"approval": s.approvalID(a.N), "outcome": d.Outcome, "by": d.By,
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
@@ -102,8 +97,7 @@ func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[
 	return data
 }
 
-// Shown returns the answers of a decision as JSON, for people to read. It is empty if there
-// are none.
+// Shown returns answers as JSON for people to read, or "" if there are none.
 func Shown(answers map[string][]string) string {
 	if len(answers) == 0 {
 		return ""
@@ -172,8 +166,7 @@ func (s *approvalsPart) reached(a approvalState) string {
 	return a.Delivery
 }
 
-// void ends an approval that codex does not wait for any more. An expired approval
-// stays as it is.
+// void ends an approval for which codex no longer waits. An expired approval stays expired.
 func (s *approvalsPart) void(a *approvalState, why string) {
 	if a == nil || a.State == protocol.ApprovalExpired {
 		return
@@ -190,7 +183,6 @@ func (s *approvalsPart) voidOpen(why string) {
 	}
 }
 
-// withdrawn voids an approval that codex does not ask for any more.
 func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
 	for _, a := range s.st.Open() {
 		if a.Request.Incarnation == s.st.Incarnation && string(a.Request.RPC) == string(rpc) {
@@ -199,7 +191,6 @@ func (s *approvalsPart) withdrawn(rpc json.RawMessage, why string) {
 	}
 }
 
-// approvalViews lists the approvals that are kept, open ones first.
 func (s *approvalsPart) approvalViews() []protocol.Approval {
 	out := make([]protocol.Approval, 0, len(s.st.Approvals))
 	for i := range s.st.Approvals {

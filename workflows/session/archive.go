@@ -17,7 +17,7 @@ type archived struct {
 
 func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	if s.st.Archived != nil {
-		return nil // it is archived already
+		return nil
 	}
 	if s.st.Parked == nil && s.st.Lease == nil {
 		if err := s.ends(); err != nil {
@@ -31,9 +31,8 @@ func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	return s.checkPark(protocol.Park(a))
 }
 
-// takeArchive parks and archives a session. An archived session takes no messages, and
-// lists show it only on request. codex's own thread/archive is not used, because it moves
-// the rollout to a folder from which codex refuses to resume.
+// takeArchive parks and archives a session. It does not use codex's own thread/archive,
+// which moves the rollout to a folder from which codex refuses to resume.
 func (s *parkingPart) takeArchive(a protocol.Archive) (protocol.SessionView, error) {
 	if err := s.checkArchive(a); err != nil {
 		return protocol.SessionView{}, err

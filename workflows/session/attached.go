@@ -16,7 +16,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// processPart starts codex, attaches pumps to it, and handles its end.
 type processPart struct {
 	*core
 	turns     *turnsPart
@@ -32,32 +31,31 @@ type processPart struct {
 	ending    *endingPart
 
 	stirs   workflow.ReceiveChannel
-	reports workflow.ReceiveChannel // progress of the attached pump
-	stir    pumps.Stirred           // the newest signal that came while a pump was attached
-	wished  *protocol.Resume        // a request to resume that does not cancel the running pump
+	reports workflow.ReceiveChannel
+	stir    pumps.Stirred    // came while a pump was attached
+	wished  *protocol.Resume // does not cancel the running pump
 }
 
-// processState holds the known state of codex's process, and of its pumps. One pump is
-// attached at a time.
+// processState is what is known of codex's process. The process may have ended although
+// Alive is set. One pump is attached at a time.
 type processState struct {
-	PumpN       int64                  `json:"pump_n"` // the second part of the epoch; never reused
+	PumpN       int64                  `json:"pump_n"` // second part of the epoch; never reused
 	Incarnation int                    `json:"incarnation"`
-	Alive       bool                   `json:"alive"`                 // codex's process is believed to run
-	ProcessEnd  string                 `json:"process_end,omitempty"` // how the process ended, in words
-	EarlyEnds   int                    `json:"early"`                 // consecutive processes that ended before a pump had opened them
-	OwnEnds     int                    `json:"own_ends,omitempty"`    // the consecutive ones of EarlyEnds in which codex exited by itself
-	EarlyAt     time.Time              `json:"early_at,omitzero"`     // time of the first of EarlyEnds
-	Retired     *protocol.Problem      `json:"retired,omitempty"`     // why the process was stopped; its journal has yet to be read to the end
-	Reap        bool                   `json:"reap,omitempty"`        // a dead process may have left something behind
-	Stopped     bool                   `json:"stopped,omitempty"`     // an activity verified that no process of codex runs on the host
+	Alive       bool                   `json:"alive"`
+	ProcessEnd  string                 `json:"process_end,omitempty"`
+	EarlyEnds   int                    `json:"early"`              // processes in a row that no pump had opened
+	OwnEnds     int                    `json:"own_ends,omitempty"` // of these, the newest in which codex exited by itself
+	EarlyAt     time.Time              `json:"early_at,omitzero"`
+	Retired     *protocol.Problem      `json:"retired,omitempty"` // why it was stopped; its journal is not yet read
+	Reap        bool                   `json:"reap,omitempty"`    // a dead process may have left something behind
+	Stopped     bool                   `json:"stopped,omitempty"` // no codex runs on the host, as an activity verified
 	Pump        conversation.PumpState `json:"pump"`
-	Prefix      string                 `json:"prefix,omitempty"` // of the ids of the newest pump's requests
+	Prefix      string                 `json:"prefix,omitempty"` // of the newest pump's request ids
 	Again       int                    `json:"again,omitempty"`  // pumps with this Prefix that returned no result
-	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run while requests wait
-	// Stirred says that something happened to the process while nothing was
-	// attached to it.
+	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run meanwhile
+	// Stirred says that something happened while no pump was attached.
 	Stirred   bool `json:"stirred,omitempty"`
-	Fruitless int  `json:"fruitless,omitempty"` // consecutive pumps that made no progress
+	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row without progress
 }
 
 func (s *processPart) wantsPump() bool {
@@ -79,13 +77,11 @@ func (s *processPart) wantsPump() bool {
 		return true
 	}
 	if len(s.st.Pump.Calls) > 0 {
-		return true // the pump carries them out
+		return true
 	}
 	return len(s.st.Open()) == 0 || s.st.Busy
 }
 
-// hasNews reports whether to cancel a running pump because there is something new to
-// deliver.
 func (s *processPart) hasNews() bool {
 	if s.st.BudgetNews || s.st.Resume != nil && s.st.Resume != s.wished {
 		return true
@@ -140,9 +136,9 @@ func (s *processPart) pump() error {
 		s.stirredBehind(out.Pump.Begun)
 		s.leases.seedLost(out.SeedLost)
 	case temporal.IsCanceledError(err) || temporal.IsTimeoutError(err) || worthAnother(err):
-		// The workflow cancelled the pump between two attempts, or while the pump's worker
-		// was dead or its connection lost. The server does not retry after a cancellation
-		// request. The next pump finds in the journal what this pump delivered.
+		// The server does not retry a cancelled pump that was between two attempts, or
+		// whose worker or connection was lost. The next pump finds in the journal what this
+		// one delivered.
 		s.unheard(looks)
 	default:
 		s.unheard(looks)
@@ -151,8 +147,7 @@ func (s *processPart) pump() error {
 	return nil
 }
 
-// unheard follows a pump that returned no result. Codex may have what the pump was to
-// deliver.
+// unheard follows a pump without a result: codex may have what it was to deliver.
 func (s *processPart) unheard(looks bool) {
 	s.st.Again++
 	for i := range s.st.Sends {
@@ -166,7 +161,7 @@ func (s *processPart) unheard(looks bool) {
 	if t := s.st.Tell; t != nil && t.Incarnation == 0 {
 		t.Incarnation = s.st.Incarnation
 	}
-	s.st.Stirred = looks || s.st.Stirred // no pump has looked for what happened
+	s.st.Stirred = looks || s.st.Stirred
 }
 
 func (s *processPart) mayHave(p pendingSend) {
@@ -182,12 +177,11 @@ func (s *processPart) mayHave(p pendingSend) {
 	}
 }
 
-// follow waits for the pump, and cancels it if there is something new to deliver. A
-// cancelled pump returns a normal result.
+// follow cancels the pump to deliver something new. The pump then returns a normal result.
 func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (called bool, err error) {
-	// follow decides when to cancel a pump. The table of steps does not, because most
-	// events of a session are the work of the attached pump. The journal of a stopped
-	// process is read to its end unless the close says discard.
+	// The table of steps does not decide this, because most events of a session come from
+	// the pump. The journal of a stopped process is read to its end unless the close says
+	// discard.
 	over := func() bool { return s.st.GraceOver && s.st.Retired == nil || s.st.Retired != nil && s.discarding() }
 	awake := func() bool {
 		return fut.IsReady() || s.ending.newlyClosing() || !called && !s.st.Running && s.discarding() || !called && (s.hasNews() || s.full() || s.st.Retired != nil && s.discarding())
@@ -227,8 +221,8 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 		out = append(out, p.Send)
 		p.Handed = true
 	}
-	// A pump that returned no result may have written the notes in Handing. The next pump
-	// writes exactly these notes again. Newer notes wait.
+	// A pump without a result may have written the notes in Handing. The next one writes
+	// exactly these again; newer notes wait.
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
@@ -265,7 +259,6 @@ func (s *processPart) pumpState() conversation.PumpState {
 	return st
 }
 
-// thread returns the settings that a thread is started and resumed with.
 func (s *processPart) thread() conversation.ThreadSpec {
 	return conversation.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
@@ -285,9 +278,9 @@ func (s *processPart) pumpSummary() string {
 // TalkToCodex names the step that is retried after a pump failed.
 const TalkToCodex = "talk to codex"
 
-// pumpFailed handles an error that retries of the pump activity could not mend. Only a
-// failure that waiting cannot mend ends the session: another worker may be set up
-// correctly, or people may repair this one.
+// pumpFailed handles an error that retries did not mend. Only a failure that waiting cannot
+// mend ends the session: another worker may be set up correctly, or people may repair this
+// one.
 func (s *processPart) pumpFailed(err error) {
 	f := kit.FailureOf(fmt.Sprintf("talk to codex on %s", s.st.Lease.Spec.Name), err)
 	switch {
@@ -322,16 +315,14 @@ func (s *processPart) pumpFailed(err error) {
 	s.fail(f)
 }
 
-// workersFault reports whether a failure may be specific to one worker, for example because it
-// lacks a key.
+// workersFault reports whether the fault may be of one worker, such as a missing key.
 func workersFault(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeInternal || f.Kind == protocol.ErrTypeStore || f.Kind == protocol.ErrTypeSeed
 }
 
-// waitToTalk waits, after a pump failed, until the next one is due. It waits at most once
-// and reports whether it waited, so that the caller can handle the event that ended the
-// wait. A close, an interrupt or a message that can begin a turn makes the pump due at
-// once.
+// waitToTalk waits, after a pump failed, until the next one is due. It waits at most once,
+// so that the caller can handle what ended the wait. A close, an interrupt or a message
+// that can begin a turn makes the pump due at once.
 func (s *processPart) waitToTalk() (waited bool, err error) {
 	t, closing, asked, discards, could := s.st.Trouble, s.st.Close != nil, s.st.Interrupt, s.discarding(), s.turns.canBegin()
 	if !s.waitsToTalk() {
@@ -364,10 +355,8 @@ func (s *processPart) talked() {
 	}
 }
 
-// overtaken is called when the host knows a newer holder of this session. Most likely the
-// server or a worker was restored from an old state. The session ends nothing that runs on
-// the host. The turn is cut off, and the session parks with its queue. A person can have it
-// go on by a message or resume. It then comes back with an epoch above all others.
+// overtaken handles a host that knows a newer holder of this session, most likely because
+// the server or a worker was restored from an old state. The session ends nothing there.
 func (s *processPart) overtaken(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	s.st.Trouble = nil
@@ -390,15 +379,14 @@ func (s *processPart) overtaken(f *protocol.Failure) {
 	}
 }
 
-// apply applies the result of a pump. moved says that the workflow cancelled the pump
-// because something was due, or that the pump has read something.
+// apply applies a pump's result. moved says that the pump was cancelled or has read
+// something.
 func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 	r := out.Pump
 	s.st.Pump, s.st.Progress = r.State, r.State.Progress
 	s.choices.listed(r.Models)
-	// If other items of the turn still run while requests wait, another pump is
-	// attached for them, but only if this pump brought new requests. Otherwise the
-	// session waits, with no pump attached, for a person's decision.
+	// Another pump follows for the turn's other items only if this one brought new
+	// requests. Otherwise the session waits for a decision without a pump.
 	s.st.Busy = r.Busy && len(r.Requests) > 0
 	if t := s.st.Trouble; t != nil && t.Doing == haveCodexTake && r.Reason != conversation.Overloaded && r.Reason != conversation.Refused && r.Reason != conversation.PumpCancelled {
 		s.overcome()
@@ -423,10 +411,10 @@ func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 		s.approvals.asked(req)
 	}
 	if s.st.Cut != nil && r.Reason != conversation.TurnEnded && s.st.Sending(conversation.SendTurn) == nil {
-		s.st.Cut = nil // the turn runs now: the former process had not received the message
+		s.st.Cut = nil // so the former process did not have the message
 	}
 	if s.st.Retired != nil {
-		if r.Reason != conversation.PumpCancelled { // a cancelled pump has not read to the end; the next one reads on
+		if r.Reason != conversation.PumpCancelled { // not read to the end
 			s.retired(r)
 		}
 		return
@@ -447,7 +435,7 @@ func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 		s.retire(r.Problem)
 	case conversation.Refused:
 		if out.SeedLost != nil && s.opt.Credentials == protocol.CredentialsBroker {
-			break // codex is restarted with the seed
+			break
 		}
 		s.refusedByCodex(r.Problem)
 	default:
@@ -458,10 +446,9 @@ func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 // haveCodexTake names the step that is retried while codex refuses messages.
 const haveCodexTake = "have codex take what is due"
 
-// notNow waits, and shows that it waits, when codex refuses a message for now: codex is
-// overloaded, or the former process has not released the thread. The message had no
-// effects. An interrupt or a close during the wait ends the turn, and the message is not
-// sent.
+// notNow waits when codex refuses a message for now: codex is overloaded, or the former
+// process has not released the thread. The message had no effects. An interrupt or a close
+// ends the turn before the message is sent.
 func (s *processPart) notNow(p *protocol.Problem) {
 	f := kit.FailureOfProblem(p)
 	turn := s.st.Sending(conversation.SendTurn)
@@ -486,15 +473,13 @@ func whyResolved(r conversation.PumpResult) string {
 	return "codex withdrew the question"
 }
 
-// fruitless is the number of consecutive pumps without progress after which the turn is
-// interrupted. Promise 3 allows the interruption: the turn is not repeated, because it may
-// have had effects, and the queue is kept. A pump does not count if it fails, if codex
-// refuses it because codex is overloaded, or if it stops because its worker cannot reach
-// the server.
+// fruitless is how many pumps in a row may make no progress before the turn is interrupted
+// (promise 3). A pump does not count if it fails, if codex is overloaded, or if its worker
+// cannot reach the server.
 const fruitless = 3
 
-// lookForProgress stops a process of codex that seems to have lost the turn, because
-// consecutive pumps made no progress. some says that this pump made progress.
+// lookForProgress stops codex if it seems to have lost the turn. some says that this pump
+// made progress.
 func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	switch {
 	case some:
@@ -507,23 +492,21 @@ func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	switch {
 	case !s.st.Running:
 	case lost:
-		s.retire(&protocol.Problem{Kind: "protocol", Message: "codex took the message and runs no turn for it",
+		s.retire(&protocol.Problem{Kind: "protocol", Message: "codex acknowledged the message but began no turn for it, so it was stopped",
 			Hint: "send a message to go on: the thread is resumed in a new process"})
 	case s.st.Fruitless >= fruitless:
-		s.retire(&protocol.Problem{Kind: "protocol", Message: fmt.Sprintf("%d times in a row there was nothing to learn from codex (%s), although a turn runs", s.st.Fruitless, r.Reason),
+		s.retire(&protocol.Problem{Kind: "protocol", Message: fmt.Sprintf("codex was stopped: %d times in a row it reported no progress of the running turn (%s)", s.st.Fruitless, r.Reason),
 			Hint: "send a message to go on: the thread is resumed in a new process"})
 	}
 }
 
-// worthAnother reports whether the server would have retried this error of a pump without
-// limit if the workflow had not cancelled the pump.
+// worthAnother reports whether the server would have retried err if the pump had not been
+// cancelled.
 func worthAnother(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && !app.NonRetryable()
 }
 
-// onlyAsks reports whether a pump would only serve wantsAnswers, which does not change the
-// session's state.
 func (s *processPart) onlyAsks() bool {
 	return !s.st.Running && len(s.st.Sends) == 0 && s.st.Retired == nil && s.choices.wantsAnswers()
 }

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// maxAuthRetries is the number of consecutive turns that a session repeats by itself after
-// they got no access token.
+// maxAuthRetries bounds the turns in a row that are repeated because they got no access
+// token.
 const maxAuthRetries = 1
 
 func (s *turnsPart) keepSaid(m protocol.Message) {
@@ -22,10 +22,9 @@ func (s *turnsPart) keepSaid(m protocol.Message) {
 	}
 }
 
-// authFailed is called before a turn is ended. If the turn failed because it got no access
-// token, authFailed queues its message again, before all others and as a new turn. It does
-// not repeat a turn that had effects, and says so in the problem. asks reports that a
-// person must send the next message.
+// authFailed is called before a turn is ended. If the turn got no access token and had no
+// effects, authFailed queues its message again, before all others and as a new turn. asks
+// reports that a person must send the next message.
 func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	if t.Status != "failed" || t.Problem == nil || !t.Problem.Passing {
 		s.st.AuthRetries = 0
@@ -48,14 +47,13 @@ func (s *turnsPart) authFailed(t *conversation.TurnEnd) (asks bool) {
 	return false
 }
 
-// sayAgain queues m before all other messages. Their turn numbers rise by one.
+// sayAgain queues m before all other messages, whose turn numbers rise by one.
 func (s *turnsPart) sayAgain(m protocol.Message) {
 	id := s.bounds.sayLater(m)
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d says the same again: turn %d got no access token in time, and had begun nothing", s.st.TurnN+1, s.st.TurnN),
 		Data: map[string]string{"by": "on_auth=retry", "set_by": s.opt.By, "message": id}})
 }
 
-// holdForAuth keeps the queue until a person sends a message.
 func (s *turnsPart) holdForAuth(p *protocol.Problem) {
 	s.st.Error = kit.FailureOfProblem(p)
 	s.st.Held = len(s.st.Queue) > 0

@@ -12,12 +12,11 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A budget bounds the total use of a session, and the time of one turn. People can change
-// it at any time: the workflow cancels an attached pump, and the next pump works with the
-// new bounds. The pump counts all uses except turns.
+// A budget bounds the total use of a session, and the time of one turn. If it changes, the
+// workflow cancels an attached pump, and the next one has the new bounds. The pump counts
+// all uses except turns.
 
-// boundsPart keeps a turn from beginning while the budget is used up, or while a limit of
-// the account or the provider holds.
+// boundsPart keeps a turn from beginning while the budget is used up or a limit holds.
 type boundsPart struct {
 	*core
 	turns     *turnsPart
@@ -25,14 +24,12 @@ type boundsPart struct {
 	approvals *approvalsPart
 	views     *viewsPart
 
-	wake *kit.Wake // for a session that waits for the end of a limit
+	wake *kit.Wake
 }
 
-// boundState holds the limit whose end the session waits for, and the state of the newest
-// budget.
 type boundState struct {
-	Limit      *limitWait `json:"limit,omitempty"`       // the limit whose end the session waits for
-	BudgetN    int        `json:"budget_n,omitempty"`    // times that the budget was set
+	Limit      *limitWait `json:"limit,omitempty"`
+	BudgetN    int        `json:"budget_n,omitempty"`
 	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 }
 
@@ -61,7 +58,7 @@ func (s *boundsPart) checkBudget(b protocol.Budget) error {
 	for _, g := range givenBounds(b) {
 		some = some || g.n != nil
 		if g.n != nil && *g.n < 0 {
-			return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %d %s; 0 means no bound", s.id, *g.n, g.name)
+			return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %d %s: a budget must not be negative (0 means no bound)", s.id, *g.n, g.name)
 		}
 	}
 	if !some {
@@ -160,7 +157,6 @@ func (s *boundsPart) budgetReached(state string) {
 	}
 }
 
-// uses returns how much was used of each bound. The session itself counts the turns.
 func (s *boundsPart) uses() []protocol.BudgetUse {
 	st := s.st.Pump
 	st.Turn, st.Skipped = s.st.TurnN, s.st.Skipped
@@ -186,7 +182,6 @@ func (s *boundsPart) budgetView() *protocol.BudgetView {
 	return v
 }
 
-// overBudget reports whether no turn may begin.
 func (s *boundsPart) overBudget() bool {
 	_, gone := s.gone()
 	return gone
@@ -202,14 +197,13 @@ func (s *boundsPart) gone() (protocol.BudgetUse, bool) {
 	return protocol.BudgetUse{}, false
 }
 
-// exhausted reports whether a bound other than the turns is used up.
+// exhausted reports whether the first bound that is used up is another than the turns.
 func (s *boundsPart) exhausted() bool {
 	u, gone := s.gone()
 	return gone && u.Name != "turns"
 }
 
-// noTurnLeft reports whether the queued messages will use up the bound on turns. It returns
-// that bound.
+// noTurnLeft returns the bound on turns if the queued messages will use it up.
 func (s *boundsPart) noTurnLeft() (protocol.BudgetUse, bool) {
 	for _, u := range s.uses() {
 		if u.Name == "turns" && u.Limit > 0 && u.Used+int64(len(s.st.Queue)) >= u.Limit {

@@ -6,7 +6,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// confinement adds to words the session's settings of its sandbox other than the mode.
+// confinement adds to words the settings of the sandbox other than its mode.
 func (s *core) confinement(words map[string]string) {
 	c := s.opt.Confine
 	network := c.Network

@@ -15,39 +15,34 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// chosen holds people's choices for the session, and the models that codex lists.
 type chosen struct {
-	Name string `json:"name,omitempty"`
-	// Models is the newest list that codex gave, at ModelsAt.
+	Name     string              `json:"name,omitempty"`
 	Models   *protocol.ModelList `json:"models,omitempty"`
 	ModelsAt time.Time           `json:"models_at,omitzero"`
-	Ask      bool                `json:"ask,omitempty"`      // somebody asked for the list, and codex has not given one yet
-	Unlisted string              `json:"unlisted,omitempty"` // why codex gave no list when it was asked
+	Ask      bool                `json:"ask,omitempty"`      // asked for, and not yet given
+	Unlisted string              `json:"unlisted,omitempty"` // why codex gave no list
 	// AnyModel says that somebody insisted on an unlisted model.
 	AnyModel bool `json:"any_model,omitempty"`
 }
 
-// choicesPart keeps the model, the effort and the name that people chose. It calls no
-// other part.
 type choicesPart struct {
 	*core
 }
 
-// choiceState holds people's choices for a session that has begun.
 type choiceState struct {
 	Chosen   chosen    `json:"chosen,omitzero"`
-	Model    string    `json:"model,omitempty"` // the last that a person chose; a resumed thread gets it again
+	Model    string    `json:"model,omitempty"` // chosen last by a person; a resumed thread gets it again
 	Effort   string    `json:"effort,omitempty"`
 	Archived *archived `json:"archived,omitempty"`
 }
 
-// model returns the model of the next turn; empty for codex's own choice.
+// model returns the next turn's model; empty for codex's own choice.
 func (s *choicesPart) model() string { return cmp.Or(s.st.Model, s.opt.Model) }
 
 func (s *choicesPart) effort() string { return cmp.Or(s.st.Effort, s.opt.Effort) }
 
-// refuseModel returns an error if codex does not list the model or its effort. Without a
-// list it refuses nothing. listed checks the choices when codex gives its list.
+// refuseModel refuses a model or an effort that codex does not list. Without a list it
+// refuses nothing; listed then checks later.
 func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	list := s.st.Chosen.Models
 	if list == nil || len(list.Models) == 0 {
@@ -68,7 +63,7 @@ func (s *choicesPart) refuseModel(what, model, effort string, any bool) error {
 	return nil
 }
 
-// ownProvider returns a hint that the provider may serve models which codex does not list.
+// ownProvider returns a hint that the provider may serve unlisted models.
 func (s *choicesPart) ownProvider() string {
 	p := s.st.Pump.Provider
 	if p == "" || p == "openai" {
@@ -77,9 +72,8 @@ func (s *choicesPart) ownProvider() string {
 	return fmt.Sprintf(" (codex does not ask provider %s what it serves: --any-model takes it all the same)", p)
 }
 
-// choose sets model and effort from the next turn on. If the new model lacks the present
-// effort, and no effort was chosen with the model, the effort becomes one that the model
-// has, or none.
+// choose sets model and effort from the next turn on. Without effort, a present effort that
+// the new model lacks becomes one that the model has, or none.
 func (s *choicesPart) choose(model, effort string, any bool) {
 	if model != "" {
 		s.st.Model, s.st.Chosen.AnyModel = model, any
@@ -110,8 +104,7 @@ func (s *choicesPart) level() {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: text, Data: map[string]string{"model": m.ID, "effort": now}})
 }
 
-// listed takes codex's list. If it lacks a model that was chosen before there was a list,
-// listed reports that once.
+// listed takes codex's list. It reports once if a chosen model is not in the list.
 func (s *choicesPart) listed(l protocol.ModelList) {
 	if l.Models == nil {
 		return
@@ -122,14 +115,14 @@ func (s *choicesPart) listed(l protocol.ModelList) {
 		if _, ok := l.Find(model); !ok {
 			s.note(conversation.Note{Type: protocol.EntryError, Text: fmt.Sprintf("codex lists no model %q, which the session was set to; it lists %s", model, strings.Join(l.IDs(), ", ")),
 				Data: map[string]string{"model": model}})
-			c.AnyModel = true // report it once
+			c.AnyModel = true
 		}
 	}
 	s.level()
 }
 
-// unlisted follows a pump that was to ask for the models, was not cancelled and returned no
-// list. No other pump asks until a person does.
+// unlisted follows a pump that asked for the models in vain. No other pump asks until a
+// person does.
 func (s *choicesPart) unlisted(p *protocol.Problem) {
 	c := &s.st.Chosen
 	if !c.Ask {
@@ -142,8 +135,8 @@ func (s *choicesPart) unlisted(p *protocol.Problem) {
 	s.note(conversation.Note{Type: protocol.EntryError, Text: c.Unlisted})
 }
 
-// wantsAnswers reports whether to ask codex for its models, or to tell it the session's
-// name, outside a turn.
+// wantsAnswers reports whether to ask codex for its models, or tell it the session's name,
+// outside a turn.
 func (s *choicesPart) wantsAnswers() bool {
 	if s.st.Running || s.st.Pump.Opened != s.st.Incarnation {
 		return s.st.Chosen.Ask && !s.st.Running
@@ -203,8 +196,7 @@ func (s *choicesPart) checkModels(a protocol.AskModels) error {
 	return s.ends()
 }
 
-// takeModels has a pump ask codex for its models if codex runs and has given no list.
-// Otherwise the list stays as it is.
+// takeModels has a pump ask codex if it runs and has given no list.
 func (s *choicesPart) takeModels(a protocol.AskModels) (protocol.ModelsView, error) {
 	if err := s.checkModels(a); err != nil {
 		return protocol.ModelsView{}, err

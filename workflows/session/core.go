@@ -15,16 +15,15 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A session consists of a core and parts. A part is the code for one subject. It works on
-// the state in the core, which all parts share. Its fields are the other parts that it
-// calls. Between two steps of the loop (see steps) only handlers of messages run, and they
-// change only the state.
+// A session consists of a core and parts. All parts work on the state in the core; a part's
+// fields are the other parts that it calls.
+//
+// A result named again means that the function stopped only to continue in the next run of
+// the workflow.
 
-// core holds the state and the tools that all parts use.
 type core struct {
 	whole
-	// ctx outlives a cancellation of the workflow. The session treats a cancellation as a
-	// close.
+	// ctx outlives a cancellation of the workflow, which the session treats as a close.
 	ctx  workflow.Context
 	id   string
 	opt  Options
@@ -32,32 +31,29 @@ type core struct {
 	log  log.Logger
 	roll *kit.Rollover
 
-	crowded bool             // the present step waits because the workers are busy
+	crowded bool             // the present step waits for busy workers
 	insists bool             // the present step must end within this run
 	obeyed  *protocol.Resume // the request to resume that the present step serves
 }
 
-// whole lists the methods of the session that the core and the parts call.
 type whole interface {
-	drain()                     // takes the unread signals
-	publish()                   // shows the state in search attributes and details
-	view() protocol.SessionView // the state as people see it
-	still(step string) bool     // whether the loop would still choose that step
+	drain()
+	publish()
+	view() protocol.SessionView
+	still(step string) bool // whether the loop would still choose that step
 }
 
-// await waits for a condition and takes signals meanwhile.
 func (s *core) await(cond func() bool) error {
 	return workflow.Await(s.ctx, func() bool { s.drain(); return cond() })
 }
 
-// awaitFor does the same as await, for at most d. met reports whether the condition was
-// met.
+// awaitFor is await for at most d. met reports whether cond was met.
 func (s *core) awaitFor(d time.Duration, cond func() bool) (met bool, err error) {
 	if s.drain(); cond() {
 		return true, nil
 	}
 	ctx, cancel := workflow.WithCancel(s.ctx)
-	defer cancel() // AwaitWithTimeout of the SDK does not cancel its timer
+	defer cancel() // the SDK's AwaitWithTimeout does not cancel its timer
 	timer := workflow.NewTimer(ctx, d)
 	err = s.await(func() bool { met = cond(); return met || timer.IsReady() })
 	return met, err
@@ -68,8 +64,8 @@ func doing[In, Out any](s *core, ctx workflow.Context, activity func(context.Con
 	return doingUnless(s, ctx, func() bool { return false }, activity, in)
 }
 
-// unlessClosing does the same as doing, but cancels the activity when the session is to
-// close. The activity may stop anywhere, because closing cleans up from any state.
+// unlessClosing is doing, but cancels the activity when the session is to close. The
+// activity may stop anywhere: closing cleans up from any state.
 func unlessClosing[In, Out any](s *core, ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
 	return doingUnless(s, ctx, func() bool { return s.st.Close != nil }, activity, in)
 }
@@ -101,7 +97,6 @@ func (s *core) become(status protocol.SessionStatus) {
 	s.st.UpdatedAt = workflow.Now(s.ctx)
 }
 
-// fail ends the session with a failure that people see.
 func (s *core) fail(f *protocol.Failure) {
 	s.st.Error = f
 	s.become(protocol.Failed)
@@ -109,7 +104,7 @@ func (s *core) fail(f *protocol.Failure) {
 	s.publish()
 }
 
-// note keeps a transcript entry until the next activity that writes the transcript.
+// note keeps a transcript entry until an activity writes the transcript.
 func (s *core) note(n conversation.Note) {
 	s.st.NoteN++
 	n.ID = fmt.Sprintf("w%d", s.st.NoteN)
@@ -130,7 +125,7 @@ func (s *core) ends() error {
 	return nil
 }
 
-// discarding reports whether a close said discard, which gives up all that cannot be saved.
+// discarding reports whether the close gives up all that cannot be saved.
 func (s *core) discarding() bool { return s.st.Close != nil && s.st.Close.Discard }
 
 func (s *core) hostName() string {
@@ -140,14 +135,13 @@ func (s *core) hostName() string {
 	return s.opt.Host
 }
 
-// firstRun distinguishes this session from earlier and later ones of the same name.
+// firstRun distinguishes this session from others of the same name.
 func (s *core) firstRun() string { return workflow.GetInfo(s.ctx).FirstRunID }
 
 func (s *core) claim() protocol.Claim {
 	return protocol.Claim{Session: s.id, Host: s.st.Lease.Spec, Generation: s.st.Generation, Pump: s.st.PumpN, Told: s.st.Told}
 }
 
-// mayHaveDone records that a turn had effects, or that it is unknown whether it had any.
 func (s *core) mayHaveDone(effects, known bool) {
 	switch {
 	case effects:
@@ -174,8 +168,8 @@ func (s *core) track(id, kind string, turn int, state string) {
 
 func (s *core) approvalID(n int) string { return s.id + "." + strconv.Itoa(n) }
 
-// workspace returns the initial content of the work folder and the hooks, or nil if the
-// session has neither.
+// workspace returns the initial content of the work folder and the hooks; nil if there are
+// neither.
 func (s *core) workspace() *workspaces.Workspace {
 	if s.opt.Workspace == (workspaces.Workspace{}) {
 		return nil
@@ -183,7 +177,7 @@ func (s *core) workspace() *workspaces.Workspace {
 	return &s.opt.Workspace
 }
 
-// inLine does the same for a session, and shows that the session waits.
+// inLine is kit.InLine for a session: it also shows that the session waits.
 func (s *core) inLine(leave func() bool, try func() error) error {
 	defer func() { s.crowded = false }()
 	return kit.InLine(leave, func() error {

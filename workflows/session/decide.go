@@ -18,12 +18,12 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// MaxGiven bounds the JSON of a decision's answers or grant, in bytes. The bound is low
-// because the state carries dozens of decisions.
+// MaxGiven bounds the JSON of a decision's answers or grant, in bytes. The state carries
+// dozens of decisions.
 const MaxGiven = 32 << 10
 
-// answersBlob matches the keys under which the worker's API stores secret answers to a request.
-// They contain the session's name and the beginning of the request's digest.
+// answersBlob matches the keys under which the worker's API stores secret answers: the
+// session's name and the beginning of the request's digest.
 var answersBlob = regexp.MustCompile(`^` + site.AnswersPrefix + `([a-z0-9][a-z0-9._-]{0,62})/([0-9a-f]{16})-[0-9a-f]{32}$`)
 
 func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol.Decision, error) {
@@ -41,8 +41,7 @@ func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol
 	return a, dec, nil
 }
 
-// decidable finds the approval of a decision, and checks that it is open and that the digests
-// match.
+// decidable returns the open approval that a decision names, if the digests match.
 func (s *approvalsPart) decidable(d protocol.Decide) (*approvalState, error) {
 	name, ok := strings.CutPrefix(d.Approval, s.id+".")
 	n, err := strconv.Atoi(name)
@@ -52,18 +51,18 @@ func (s *approvalsPart) decidable(d protocol.Decide) (*approvalState, error) {
 	a := s.st.approval(n)
 	switch {
 	case a == nil && n > s.st.ApprovalN:
-		return nil, kit.Refuse(protocol.RefusedNotFound, "decide %s: session %s has asked only %d so far", d.Approval, s.id, s.st.ApprovalN)
+		return nil, kit.Refuse(protocol.RefusedNotFound, "decide %s: no such approval: session %s has had only %d approvals so far", d.Approval, s.id, s.st.ApprovalN)
 	case a == nil:
 		return nil, kit.Refuse(protocol.RefusedState, "decide %s: decided long ago (see the transcript)", d.Approval)
 	case d.Digest == "":
 		return nil, kit.Refuse(protocol.RefusedBadInput, "decide %s: the digest of what was asked is missing (`ctl approval show %s` has it)", d.Approval, d.Approval)
 	case d.Digest != a.Request.Digest:
-		return nil, kit.Refuse(protocol.RefusedState, "decide %s: the digest is not that of what was asked (%s…): look at it again", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
+		return nil, kit.Refuse(protocol.RefusedState, "decide %s: the given digest does not match the request (its digest begins with %s): run `ctl approval show` again and decide with its digest", d.Approval, a.Request.Digest[:min(12, len(a.Request.Digest))])
 	case a.State == protocol.ApprovalVoid:
 		return nil, kit.Refuse(protocol.RefusedState, "decide %s: codex does not ask for this any more (%s)", d.Approval, a.Why)
 	case a.State == protocol.ApprovalExpired:
 		return nil, kit.Refuse(protocol.RefusedState, "decide %s: it expired at %s and was declined", d.Approval, a.Expires.UTC().Format(time.RFC3339))
-	case a.State == protocol.ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // the timer of the expiry is late
+	case a.State == protocol.ApprovalOpen && !workflow.Now(s.ctx).Before(a.Expires): // the expiry timer is late
 		return nil, kit.Refuse(protocol.RefusedState, "decide %s: it expired at %s", d.Approval, a.Expires.UTC().Format(time.RFC3339))
 	case a.State == protocol.ApprovalOpen && s.ends() != nil:
 		return nil, s.ends()
@@ -98,7 +97,6 @@ func (c checkedDecide) sizes(*protocol.Decision) error {
 	return nil
 }
 
-// outcomes says for each outcome which requests it fits.
 var outcomes = []struct {
 	word protocol.Outcome
 	fits func(protocol.Request) bool
@@ -113,8 +111,8 @@ var outcomes = []struct {
 	}},
 }
 
-// outcome refuses an outcome that is unknown or does not fit the request. It also refuses
-// answers or a grant that the outcome does not take.
+// outcome refuses an outcome that is unknown or does not fit the request, and answers or a
+// grant that do not fit the outcome.
 func (c checkedDecide) outcome(*protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	var words []string
@@ -127,7 +125,7 @@ func (c checkedDecide) outcome(*protocol.Decision) error {
 	}
 	switch {
 	case !known:
-		return c.bad("outcome %.100q is none of %s", d.Outcome, strings.Join(words, ", "))
+		return c.bad("unknown outcome %.100q: use one of %s", d.Outcome, strings.Join(words, ", "))
 	case !fits:
 		return c.bad("a %s is not answered with %q (%s are offered)", r.Kind, d.Outcome, strings.Join(r.Offered, ", "))
 	case d.Outcome != string(protocol.Answer) && (given(d.Answers) || d.AnswersBlob != ""):
@@ -155,16 +153,15 @@ func (c checkedDecide) scope(*protocol.Decision) error {
 		}
 		grants := c.s.st.Grants
 		if _, known := grants[c.a.Request.Digest]; !known && len(grants) >= maxGrants && d.Outcome == string(protocol.Accept) {
-			return c.no("session %s keeps %d accepted asks already: accept it once", c.s.id, maxGrants)
+			return c.no("session %s already remembers %d accepted requests, which is the limit: accept this one with scope once", c.s.id, maxGrants)
 		}
 	default:
-		return c.bad("scope %.100q is none of once, session", d.Scope)
+		return c.bad("unknown scope %.100q: use once or session", d.Scope)
 	}
 	return nil
 }
 
-// offered refuses an outcome or a scope that codex did not offer for this request.
-// Declining is always possible.
+// offered refuses what codex did not offer. Declining is always possible.
 func (c checkedDecide) offered(*protocol.Decision) error {
 	if word, found := c.d.NotOffered(c.a.Request.Offered); found {
 		return c.no("%s is not offered (%s are)", word, strings.Join(c.a.Request.Offered, ", "))
@@ -172,9 +169,8 @@ func (c checkedDecide) offered(*protocol.Decision) error {
 	return nil
 }
 
-// answers checks the answers against the questions. It does not read secret answers, and
-// trusts them by the name of their blob: only the worker's API makes such blobs, and only
-// for answers that fit.
+// answers checks the answers to the questions. It trusts secret answers by the name of
+// their blob: only the worker's API makes such blobs, and only for answers that fit.
 func (c checkedDecide) answers(to *protocol.Decision) error {
 	d, r := c.d, c.a.Request
 	if d.Outcome != string(protocol.Answer) {
@@ -188,7 +184,7 @@ func (c checkedDecide) answers(to *protocol.Decision) error {
 	if d.AnswersBlob != "" {
 		m := answersBlob.FindStringSubmatch(d.AnswersBlob)
 		if m == nil || m[1] != c.s.id || !strings.HasPrefix(r.Digest, m[2]) {
-			return c.bad("its answers_blob is none that the worker's API gave for answers to this request")
+			return c.bad("answers_blob is not a key that the worker's API returned for this request: send the secret answers through the API again")
 		}
 		ask = nil
 		for _, q := range r.Questions {
@@ -236,8 +232,7 @@ func readAnswers(raw json.RawMessage) (map[string][]string, error) {
 	return out, nil
 }
 
-// textsOf decodes one answer. Numbers and booleans are answers to form fields of these
-// types.
+// textsOf decodes one answer. Form fields may have numbers or booleans.
 func textsOf(v any) ([]string, bool) {
 	switch v := v.(type) {
 	case string:
@@ -266,7 +261,7 @@ func (c checkedDecide) grant(to *protocol.Decision) error {
 	case d.Outcome != string(protocol.Grant):
 		return nil
 	case !given(d.Grant):
-		return c.bad("a grant says what is given (or decline it)")
+		return c.bad("outcome grant needs the field grant, which says which permissions are given (or decline it)")
 	}
 	if err := activities.Within(d.Grant, r.Permissions); err != nil {
 		return c.bad("%v", err)

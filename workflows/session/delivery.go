@@ -7,25 +7,23 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Kinds of messages, and their delivery states. An attached pump reports progress only when
-// it returns. Live views show it sooner.
+// Kinds of messages, and their delivery states. A pump reports them only when it returns.
+// Live views show them sooner.
 const (
 	kindMessage = "message"
 	kindBudget  = "budget"
 
 	queuedHere   = "queued"                      // its turn has not begun
 	decidedHere  = string(protocol.Decided)      // not known to have been written to codex
-	SentThere    = string(protocol.Sent)         // written to codex, or possibly written
+	SentThere    = string(protocol.Sent)         // written to codex, or may have been
 	Acknowledged = string(protocol.Acknowledged) // codex has it
 	rejected     = string(protocol.Rejected)     // codex refused it
 	voided       = string(protocol.Void)         // its purpose is gone
 )
 
-// deliveryState holds what is to be delivered to codex, and the delivery states of
-// messages.
 type deliveryState struct {
 	Sends    []pendingSend          `json:"sends,omitempty"`
-	Messages []protocol.MessageView `json:"messages,omitempty"` // with their delivery states; oldest first
+	Messages []protocol.MessageView `json:"messages,omitempty"` // oldest first
 	Tell     *conversation.Tell     `json:"tell,omitempty"`
 	TellN    int                    `json:"tell_n,omitempty"`
 }
@@ -37,7 +35,7 @@ func kindOf(k conversation.SendKind) string {
 	return string(k)
 }
 
-// trimMessages drops the oldest settled messages first, then the oldest queued ones.
+// trimMessages drops settled messages first, then queued ones, the oldest first.
 func (st *State) trimMessages() {
 	for _, goes := range []func(protocol.MessageView) bool{
 		func(m protocol.MessageView) bool {

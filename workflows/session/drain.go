@@ -12,12 +12,10 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A pool drains a host by itself, after one request. The host gets no new sessions. The
-// pool tells each session there to leave. Such a session begins no further turn on the
-// host. It parks, with all that it needs in the store, and comes up on another host: at
-// once, or with the next message. The folders of parked sessions are removed too, since the
-// host may be about to go. A session without snapshots cannot leave and goes on where it
-// is.
+// A pool that drains a host grants it to no new sessions, and tells each session there to
+// leave. Such a session begins no further turn there. It parks, and comes up on another
+// host: at once, or with the next message. The folders of parked sessions are removed too,
+// since the host may be about to go. A session without snapshots cannot leave.
 //
 //	a turn runs, or waits for a person   it ends first, however long that takes
 //	messages are queued                  their turns begin elsewhere
@@ -25,7 +23,7 @@ import (
 //	the host cannot be reached           move: it goes on from its newest snapshot; park: as above
 //	uncordon                             sessions that have not left stay
 
-// leaveAgain is how long a session that could not park stays before it tries again.
+// leaveAgain is the pause after a session could not leave.
 const leaveAgain = 5 * time.Minute
 
 func (s *parkingPart) leave(l lease.LeaveHost) {
@@ -37,8 +35,8 @@ func (s *parkingPart) leave(l lease.LeaveHost) {
 	}
 }
 
-// leaves returns the order to leave the present host, or nil if there is none or the session
-// cannot leave.
+// leaves returns the order to leave the present host, or nil if there is none or the
+// session cannot leave.
 func (s *parkingPart) leaves() *lease.LeaveHost {
 	l := s.st.Leave
 	if l == nil || s.st.Lease == nil || s.st.Lease.Epoch != l.Epoch || s.opt.Snapshot.When == protocol.SnapshotOff {
@@ -47,8 +45,7 @@ func (s *parkingPart) leaves() *lease.LeaveHost {
 	return l
 }
 
-// leaveAt returns when a session in which nothing runs leaves its host, or zero if it does
-// not leave.
+// leaveAt returns when a session in which nothing runs leaves its host. Zero means never.
 func (s *parkingPart) leaveAt() time.Time {
 	l := s.leaves()
 	if l == nil || !s.quiet() {
@@ -60,7 +57,6 @@ func (s *parkingPart) leaveAt() time.Time {
 	return l.Since
 }
 
-// leaveOrStay parks the session. If it cannot park, leaveOrStay unarchives it.
 func (s *parkingPart) leaveOrStay() (again bool) {
 	if s.leaveOrPark() {
 		return true
@@ -69,9 +65,8 @@ func (s *parkingPart) leaveOrStay() (again bool) {
 	return false
 }
 
-// leaveOrPark parks the session. If the drain says move, the session comes up elsewhere at
-// once, unless it is pinned to that host. again says that leaveOrPark stopped only to
-// continue as new.
+// leaveOrPark parks the session. If the drain says move, it comes up elsewhere at once,
+// unless it is pinned to that host.
 func (s *parkingPart) leaveOrPark() (again bool) {
 	l := s.leaves()
 	if l == nil && s.toldToGo() {

@@ -11,19 +11,19 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A decision is lost with codex's process if it never reached the process, or if it did and
-// nobody saw its effect. If a later request has the same digest, the earlier decision has
-// this meaning:
+// earlierDecision is a decision that was lost with codex's process: it never reached the
+// process, or nobody saw its effect. If a later request has the same digest, the decision
+// has this meaning:
 //
 //	never written, accepted or declined by a person → it serves, once, until its request would have expired
-//	never written, cancelled                        → asked anew: the decision was to end a turn that has ended
+//	never written, cancelled                        → asked anew: it was to end a turn that has ended
 //	never written, expired                          → asked anew: nobody had decided
-//	never written, answered, granted in part        → asked anew, and shown: the answer was for the former request only
-//	sent or acknowledged                            → asked anew, since the decision may have had its effect
-//	accepted for the session                        → the session answers, as for any request with this digest
+//	never written, answered, granted in part        → asked anew: it was for the former request only
+//	sent or acknowledged                            → asked anew: it may have had its effect
+//	accepted for the session                        → the session answers, as for any such request
 //
-// In every case the new approval names the earlier one. The session forgets the earlier
-// decision when a request with the same digest was decided in a turn that was not cut off.
+// The new approval names the earlier one, which is forgotten when the same request was
+// decided in a turn that was not cut off.
 type earlierDecision struct {
 	protocol.EarlierDecision
 	Digest  string    `json:"digest"`
@@ -55,10 +55,10 @@ func (s *approvalsPart) keepDecisions() {
 	}
 }
 
-// maxEarlierGiven bounds the answers and grant kept with an earlier decision, in bytes.
+// maxEarlierGiven bounds kept answers and grants, in bytes.
 const maxEarlierGiven = 1 << 10
 
-// withDecision adds the answers and the grant of d if they are short.
+// withDecision adds answers and grant if they are short.
 func withDecision(e protocol.EarlierDecision, d protocol.Decision) protocol.EarlierDecision {
 	if kit.Encoded(d.Answers)+len(d.Grant) <= maxEarlierGiven {
 		e.Answers, e.Grant = d.Answers, d.Grant
@@ -67,7 +67,7 @@ func withDecision(e protocol.EarlierDecision, d protocol.Decision) protocol.Earl
 }
 
 // keepEarlier keeps the newest decision for each digest. But within one turn, a decision
-// that may have had its effect replaces one that never reached codex, and not the reverse.
+// that never reached codex does not replace one that may have had its effect.
 func (st *State) keepEarlier(e earlierDecision) {
 	if old := st.earlier(e.Digest); old != nil && old.Turn == e.Turn && old.State != protocol.ApprovalDecided && e.State == protocol.ApprovalDecided {
 		return
@@ -92,8 +92,8 @@ func (st *State) forgetEarlier(digest string) {
 	st.Earlier = slices.DeleteFunc(st.Earlier, func(e earlierDecision) bool { return e.Digest == digest })
 }
 
-// forgetDecided forgets an earlier decision if its request was decided anew in a turn that
-// ended by itself.
+// forgetDecided forgets earlier decisions on what was decided anew in a turn that ended by
+// itself.
 func (s *approvalsPart) forgetDecided() {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.State == protocol.ApprovalAcknowledged {
@@ -102,8 +102,8 @@ func (s *approvalsPart) forgetDecided() {
 	}
 }
 
-// answerFromBefore answers a new request from a decision for the session, or from a
-// decision that was lost with a process.
+// answerFromBefore answers a new request from a decision for the session, or from a lost
+// one.
 func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	now := workflow.Now(s.ctx)
 	e := s.st.earlier(a.Request.Digest)
@@ -111,7 +111,7 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 		was := e.EarlierDecision
 		a.Earlier = &was
 	}
-	// The session itself repeats an accept for the session, since codex forgets it when its
+	// The session repeats an accept for the session, since codex forgets it when its
 	// process ends.
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {

@@ -33,7 +33,7 @@ func (s *turnsPart) endedBy(status string, f *protocol.Failure) string {
 // closedReason is the reason with which a closing session interrupts its turn.
 const closedReason = "the session was closed"
 
-// cancelled returns the decision that was to end the running turn.
+// cancelled returns the decision that was to end the running turn, or nil.
 func (s *turnsPart) cancelled() *protocol.Decision {
 	for _, a := range s.st.Approvals {
 		if a.Turn == s.st.TurnN && a.Decision != nil && a.Decision.Outcome == string(protocol.Cancel) {

@@ -15,10 +15,9 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// closeGrace is how long codex may take to end a turn when the session closes.
+// closeGrace is how long codex may take to end a turn before a close.
 const closeGrace = 15 * time.Second
 
-// endingPart closes the session, and reports its end.
 type endingPart struct {
 	*core
 	turns     *turnsPart
@@ -30,25 +29,22 @@ type endingPart struct {
 	moving    *movingPart
 }
 
-// endState holds how the session ends, and what it could not clean up.
 type endState struct {
 	Close      *protocol.Close `json:"close,omitempty"`
-	CloseDue   bool            `json:"close_due,omitempty"`   // the session closes when codex runs no further turn of its own
-	CloseTries int             `json:"close_tries,omitempty"` // pumps that were to end the turn
-	GraceOver  bool            `json:"grace_over,omitempty"`  // closeGrace has passed, and the turn still runs
-	// Failing is the failure with which the session ends after codex's journal was read. It
-	// is set if the host was away when the session failed.
+	CloseDue   bool            `json:"close_due,omitempty"` // closes when codex runs no further turn of its own
+	CloseTries int             `json:"close_tries,omitempty"`
+	GraceOver  bool            `json:"grace_over,omitempty"`
+	// Failing is the failure with which the session ends once codex's journal was read.
 	Failing    *protocol.Failure   `json:"failing,omitempty"`
-	Ended      bool                `json:"ended,omitempty"`       // no message becomes a turn any more
-	CleanTries int                 `json:"clean_tries,omitempty"` // times that closing failed and waited to try again
-	CleanError string              `json:"clean_error,omitempty"` // the newest reason in the transcript
-	EndTold    bool                `json:"end_told,omitempty"`    // the end was reported before the host was clean
+	Ended      bool                `json:"ended,omitempty"`
+	CleanTries int                 `json:"clean_tries,omitempty"`
+	CleanError string              `json:"clean_error,omitempty"`
+	EndTold    bool                `json:"end_told,omitempty"` // the end was reported before the host was clean
 	Closed     *protocol.CloseView `json:"closed,omitempty"`
-	Left       string              `json:"left,omitempty"` // why something of the session may still be on the host
+	Left       string              `json:"left,omitempty"` // why something may still be on the host
 }
 
-// newlyClosing reports whether the session is to close while a turn runs, and codex was not
-// yet told to end the turn.
+// newlyClosing reports whether codex has yet to be told to end a turn for a close.
 func (s *endingPart) newlyClosing() bool {
 	return s.st.Close != nil && s.st.Failing == nil && s.st.Running && s.st.Sending(conversation.SendInterrupt) == nil
 }
@@ -63,10 +59,7 @@ func (s *endingPart) queueInterruptForClose() {
 	s.messages.queueInterrupt()
 }
 
-// interruptForClose ends the running turn before a close. It asks codex to end the turn. If
-// codex does not do so in time, interruptForClose stops its process and reads its journal
-// to the end, since closing deletes the journal. It repeats these steps until the host can
-// be reached. Only discard ends them earlier.
+// interruptForClose ends the running turn before a close.
 func (s *endingPart) interruptForClose() error {
 	s.become(protocol.Closing)
 	switch stuck := s.st.GraceOver || s.st.CloseTries >= 3; {
@@ -87,7 +80,7 @@ func (s *endingPart) interruptForClose() error {
 	return nil
 }
 
-// giveUpForClose ends the turn of a session that closes, without an end reported by codex.
+// giveUpForClose ends a turn whose end codex did not report.
 func (s *endingPart) giveUpForClose() {
 	status, f := "interrupted", s.st.Failing
 	if s.turns.inDoubt() {
@@ -99,12 +92,11 @@ func (s *endingPart) giveUpForClose() {
 	s.turns.giveUpTurn(status, f)
 }
 
-// stoppedForClose is the kind of problem that says that codex was stopped because the
-// session closes and codex did not end its turn in time. It is no failure.
+// stoppedForClose is the kind of problem of a codex that did not end its turn before the
+// close. It is no failure.
 const stoppedForClose = "closed"
 
-// stopForClose stops codex, so that nothing is added to its journal. The next pump
-// reads the journal to the end.
+// stopForClose stops codex, so that the next pump can read its journal to the end.
 func (s *endingPart) stopForClose() {
 	s.publish()
 	name := s.hostName()
@@ -119,29 +111,27 @@ func (s *endingPart) stopForClose() {
 	default:
 		f := kit.FailureOf("stop codex on "+name, err)
 		if f.Kind == protocol.ErrTypeFenced {
-			s.giveUpJournal() // a newer holder uses the host, so there is no journal of ours to read
+			s.giveUpJournal() // a newer holder uses the host: no journal of ours is there
 			return
 		}
 		if s.st.Failing != nil && !kit.FailurePasses(f) {
-			s.giveUpJournal() // the failure of the session may prevent reading for ever
+			s.giveUpJournal() // the session's failure may prevent reading for ever
 			return
 		}
 		s.cannotRead(f)
 	}
 }
 
-// cannotRead handles a failure to read the journal of a session that is to close. It shows
-// the failure, reports it to the workflow that waits for the session's end, and waits
-// before the next attempt, as closing does.
+// cannotRead shows and reports a failure to read the journal of a closing session, and
+// waits before the next attempt.
 func (s *endingPart) cannotRead(f *protocol.Failure) {
 	s.cannotClean(f)
 	s.tellHeldUp(f)
-	s.holdClean() // the result is not needed: the loop ends a run whose history is full
+	s.holdClean() // the loop ends a run whose history is full
 }
 
-// giveUpJournal ends the turn of a session whose journal will not be read to the end. It
-// first records what the pumps have read, as for a lost host, so that later entries of the
-// transcript come after it.
+// giveUpJournal ends the turn of a session whose journal is not read to the end. It first
+// records what the pumps read, to keep the transcript's order.
 func (s *endingPart) giveUpJournal() {
 	s.st.Retired, s.st.Trouble = nil, nil
 	end := s.moving.recordLost()
@@ -153,29 +143,25 @@ func (s *endingPart) giveUpJournal() {
 	s.giveUpForClose()
 }
 
-// noteUnread writes to the transcript that the journal was not read to the end.
 func (s *endingPart) noteUnread() {
 	s.note(conversation.Note{Type: "error", Text: fmt.Sprintf("what codex wrote last on host %s was not read: the transcript and the record of approvals may lack the end of turn %d", s.hostName(), s.st.TurnN),
 		Data: map[string]string{"host": s.hostName()}})
 }
 
-// stoppedToFail is the kind of problem that says that codex was stopped because its
-// session fails within a turn.
+// stoppedToFail is the kind of problem of a codex whose session fails.
 const stoppedToFail = "failed"
 
-// A session that fails within a turn stops codex and then reads its journal to the end.
-// readRestFor bounds each of these two steps, because the failure of the session may make
-// them fail too.
+// readRestFor bounds each of stopping codex and reading its journal for a session that
+// fails within a turn. The session's failure may make both fail too.
 const readRestFor = 2 * time.Minute
 
-// refusesUs are the kinds of failure after which nothing can be read on the host.
+// refusesUs are the failures after which nothing can be read on the host.
 var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeFolderGone, protocol.ErrTypeFenced}
 
-// readRest reads codex's journal to its end before the session fails with f within a turn,
-// since closing deletes the journal. It first stops codex, so that nothing is added. It
-// makes one attempt. If waiting can mend a failure of this attempt (the host is away),
-// readRest returns true: the session then closes as any other, which reads the journal, and
-// fails at the end. After any other failure, readRest notes that the rest was not read.
+// readRest stops codex and reads its journal to the end before the session fails with f
+// within a turn, since closing deletes the journal. It makes one attempt. If waiting can
+// mend a failure of the attempt (the host is away), it returns true: the session then
+// closes as any other, and fails at the end.
 func (s *endingPart) readRest(f *protocol.Failure) (later bool) {
 	if !s.st.Running || !s.st.Alive || s.st.Close != nil {
 		return false
@@ -197,8 +183,8 @@ func (s *endingPart) readRest(f *protocol.Failure) (later bool) {
 	return false
 }
 
-// failLater has the session read codex's journal before it fails with f. why is the reason
-// why it cannot read the journal now.
+// failLater has the session fail with f once codex's journal was read. why says why it
+// cannot be read now.
 func (s *endingPart) failLater(f, why *protocol.Failure) {
 	s.note(conversation.Note{Type: protocol.EntryState, Text: kit.Cut("the session fails when codex's journal is read: "+f.Message, kit.MaxFailure), Data: failureData(f)})
 	s.st.Failing, s.st.Close, s.st.GraceOver = f, &protocol.Close{}, true
@@ -216,16 +202,14 @@ func (s *endingPart) stopToFail() *protocol.Failure {
 	return nil
 }
 
-// onlyReads removes files, and messages that were to steer the turn, from the input of a
-// pump whose session fails. Codex takes no more of them, and they may be the cause of the
-// failure.
+// onlyReads removes files and steers from a pump's input. They may be the cause of the
+// session's failure.
 func onlyReads(in *pumps.RunPumpInput) {
 	in.Files, in.LostAfter = nil, 0
 	in.Pump.Sends = slices.DeleteFunc(in.Pump.Sends, func(p conversation.Send) bool { return p.Kind == conversation.SendSteer })
 }
 
-// readToFail reads the journal of a process that was stopped. read says whether the pump
-// came to the journal's end. why is the failure of the pump, if it failed.
+// readToFail reads the journal of a stopped process. read says whether it came to the end.
 func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.Failure) {
 	s.st.Retired = &protocol.Problem{Kind: stoppedToFail, Message: f.Message}
 	in := s.process.pumpInput()
@@ -244,8 +228,6 @@ func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.F
 	return read, nil
 }
 
-// cleanUp cleans the host, gives back the leases, and records what may be left on the host.
-// again says that it stopped only to continue as new.
 func (s *endingPart) cleanUp() (again bool) {
 	failed := s.st.Status == protocol.Failed
 	if !failed {
@@ -273,9 +255,8 @@ func (s *endingPart) cleanUp() (again bool) {
 	return false
 }
 
-// leaveJournal is called when a session ends before the pumps have reported all that they
-// read, or fails while a turn runs. It records what was read, so that it stands in the
-// transcript before the entries that closing writes.
+// leaveJournal records what pumps read and did not report, before closing writes to the
+// transcript. It ends a running turn.
 func (s *endingPart) leaveJournal() {
 	if s.st.Lease != nil && s.st.Layout != nil {
 		s.moving.recordLost()
@@ -288,12 +269,11 @@ func (s *endingPart) leaveJournal() {
 		s.noteUnread()
 	}
 	s.turns.giveUpTurn("unknown", why)
-	s.st.Error = why // keep the failure of the session, not that of the turn
+	s.st.Error = why // not the failure of the turn
 }
 
-// closeOnHost stops codex, saves the work and the login, wipes the credential, and removes
-// the folder. It retries until all succeeds or somebody says discard. again says that it
-// stopped only to continue as new.
+// closeOnHost cleans the host. It retries until all succeeds, somebody says discard, or the
+// pool takes over.
 func (s *endingPart) closeOnHost() (again bool) {
 	switch {
 	case s.st.Touched:
@@ -302,16 +282,16 @@ func (s *endingPart) closeOnHost() (again bool) {
 		return false
 	default:
 		s.recordNotes()
-		if s.st.Begun { // the session holds no host, and its work is kept
-			gone := s.st.LeftOn == "" // otherwise the pool cleans that host later
+		if s.st.Begun { // it has no host, and its work is kept
+			gone := s.st.LeftOn == "" // otherwise the pool cleans that host
 			s.st.Closed = &protocol.CloseView{Wiped: gone, Removed: gone, Archive: s.snaps.goodSnapshot()}
 		}
 		return false
 	}
 	s.snaps.hush() // closing takes the last snapshot
 	for {
-		// If the first prepare failed, there is nothing to save. If the prepare was to
-		// bring the session back, earlier work of it may be on the host.
+		// After a failed first prepare there is nothing to save. After a later one, earlier
+		// work may be there.
 		unprepared := s.leases.layoutThere() == nil
 		discard := s.st.Close.Discard || unprepared && !s.st.Begun
 		out, err, calledBack := s.tryClose(discard)
@@ -336,8 +316,7 @@ func (s *endingPart) closeOnHost() (again bool) {
 		}
 		f := kit.FailureOf(fmt.Sprintf("clean up on %s", s.st.Lease.Spec.Name), err)
 		s.cannotClean(f)
-		// If a newer holder of this session uses the host (fenced), closing must not clean
-		// it.
+		// A newer holder uses the host (fenced): closing must not clean it.
 		if discard || unprepared || f.Kind == protocol.ErrTypeFenced {
 			s.st.Closed = &protocol.CloseView{}
 			if f.Kind != protocol.ErrTypeFenced {
@@ -349,8 +328,8 @@ func (s *endingPart) closeOnHost() (again bool) {
 		s.tellHeldUp(f)
 		if s.leavesToPool(f) {
 			s.st.Closed, s.st.Left = &protocol.CloseView{Archive: s.snaps.goodSnapshot()}, f.Message
-			// The kind is unreachable also if the host can be reached but loses each connection:
-			// the pool's probes find out which of the two it is.
+			// The host may also be reachable and lose each connection; the pool's probes
+			// find out.
 			s.st.Fault = &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: f.Message}
 			s.recordNotes()
 			return false
@@ -361,20 +340,16 @@ func (s *endingPart) closeOnHost() (again bool) {
 	}
 }
 
-// leavesToPool reports whether the session ends although its host is not clean. It does so
-// if the host cannot be reached, or loses each connection, and somebody waits for the
-// session's end. Later the pool cleans the host as closing would have: it saves the work
-// before it removes any (promise 7). The seed recovers a login that codex rotated before
-// anybody else gets it (promise 6).
+// leavesToPool reports whether the session ends although its host is not clean, because the
+// host cannot be reached and somebody waits for the session's end. The pool saves the work
+// before it removes any (promise 7). The seed recovers a rotated login before anybody else
+// gets it (promise 6).
 func (s *endingPart) leavesToPool(f *protocol.Failure) bool {
 	return (f.Kind == protocol.ErrTypeUnreachable || f.Kind == protocol.ErrTypeWireLost) && s.isWaitedFor()
 }
 
-// isWaitedFor reports whether somebody waits for the session's end.
 func (s *endingPart) isWaitedFor() bool { return s.opt.CloseAfter || s.opt.Notify != "" }
 
-// cannotClean shows the failure that closing waits out, and writes each new message to the
-// transcript.
 func (s *endingPart) cannotClean(f *protocol.Failure) {
 	if f.Message != s.st.CleanError {
 		s.st.CleanError = f.Message
@@ -385,9 +360,8 @@ func (s *endingPart) cannotClean(f *protocol.Failure) {
 	}
 }
 
-// holdClean waits before the next try: a minute first, an hour in the end. If the session
-// has lost the lease on its seed, it asks for the seed, and the wait ends when it holds the
-// seed.
+// holdClean waits before the next try: first a minute, finally an hour. If the session
+// regains a lost seed, the wait ends.
 func (s *endingPart) holdClean() (again bool) {
 	wait := min(time.Minute<<min(s.st.CleanTries, 6), time.Hour)
 	s.st.CleanTries++
@@ -399,16 +373,14 @@ func (s *endingPart) holdClean() (again bool) {
 	return err == nil && s.full()
 }
 
-// Closing makes CloseTries attempts on its host, over at least three minutes, before it
-// shows why they fail. Promise 11 allows this limit because closing then goes on trying.
+// CloseTries is how many attempts closing makes, over at least three minutes, before it
+// shows why they fail. Closing then goes on trying (promise 11).
 const CloseTries = 9
 
-// closing returns the context for an activity that closes the session on its host. The
-// activity is tried without limit, except that the first call gives up after CloseTries
-// attempts, so that the session can show what it waits for. If somebody waits for the
-// session's end, each call gives up after CloseTries attempts, and the pool takes over if
-// the host cannot be reached. Saving the work has the same time limit as for other
-// snapshots.
+// closing returns the context for closing the session on its host. The first call gives up
+// after CloseTries attempts, to show why the session waits; later calls do not give up. If
+// somebody waits for the session's end, every call gives up, so that the pool can take
+// over.
 func (s *endingPart) closing(summary string) workflow.Context {
 	ctx := kit.Carrying(kit.UntilDone(s.ctx, summary))
 	if s.st.CleanTries > 0 && !s.isWaitedFor() {
@@ -419,19 +391,18 @@ func (s *endingPart) closing(summary string) workflow.Context {
 	return workflow.WithRetryPolicy(ctx, policy)
 }
 
-// tryClose runs the closing activity. If somebody says discard meanwhile, it cancels the
-// activity and returns calledBack.
+// tryClose runs the closing activity. calledBack says that it was cancelled for discard.
 func (s *endingPart) tryClose(discard bool) (out places.CloseSessionResult, err error, calledBack bool) {
 	opts := s.closing("close on " + s.st.Lease.Spec.Name)
-	if discard || s.leases.layoutThere() == nil { // a few attempts are enough, since the pool cleans the host later
+	if discard || s.leases.layoutThere() == nil { // the pool cleans the host later
 		opts = kit.SetUp(s.ctx, "discard on "+s.st.Lease.Spec.Name)
 	}
-	var layout protocol.Layout // empty after a failed prepare; the activity then looks for the folder
+	var layout protocol.Layout // empty after a failed prepare: the activity looks for the folder
 	if l := s.leases.layoutThere(); l != nil {
 		layout = *l
 	}
 	err = s.inLine(s.full, func() (err error) {
-		s.st.PumpN++ // higher than in any former attempt
+		s.st.PumpN++
 		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, placeJobs.CloseSession, places.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
@@ -439,14 +410,12 @@ func (s *endingPart) tryClose(discard bool) (out places.CloseSessionResult, err 
 		})
 		return err
 	})
-	// The caller calls tryClose again with discard. It does not matter where this call
-	// stopped.
+	// The caller tries again with discard.
 	return out, err, err != nil && s.st.Close.Discard && !discard
 }
 
-// closeWarm removes the folder that a parked session left on a host. It needs no slot, and
-// the store has all work that is in the folder. If the host is away, the pool removes the
-// folder later, and the session does not wait for that.
+// closeWarm removes the folder of a parked session. The store has all its work. If the host
+// is away, the pool removes the folder later.
 func (s *endingPart) closeWarm() {
 	w := s.st.Warm
 	var out places.CloseSessionResult
@@ -471,7 +440,6 @@ func (s *endingPart) closeWarm() {
 	s.st.Closed = &protocol.CloseView{Wiped: out.Wiped, Removed: out.Removed, Archive: cmp.Or(out.Archive, s.snaps.goodSnapshot()), Unsaved: out.Unsaved, Kept: out.Kept}
 }
 
-// unwritten returns the transcript entries that are not known to be written.
 func (s *endingPart) unwritten() []conversation.Note {
 	return append(append([]conversation.Note{}, s.st.Handing...), s.st.Notes...)
 }
@@ -496,21 +464,17 @@ func (s *endingPart) recordNotes() {
 	s.st.Notes, s.st.Handing = nil, nil
 }
 
-// writeFor bounds how long a session tries to write the last entries of its transcript
-// to the store. Nobody else can write them. Without a limit the session would carry
-// them for ever, and its attempts would fill its history. This limit does not break
-// promise 11 (docs/explanation/guarantees.md), which lets a stated limit end accepted
-// work.
+// writeFor bounds how long a session tries to write the last entries of its transcript.
+// Endless attempts would fill its history. Promise 11 (docs/explanation/guarantees.md) lets
+// a stated limit end accepted work.
 const writeFor = 7 * 24 * time.Hour
 
-// keepWriting calls try, which writes to the store, until it works. Between two attempts it
-// shows the failure and waits. It returns the error of the last attempt if waiting cannot
-// mend it, if somebody says discard, or after writeFor.
+// keepWriting calls try, which writes to the store, until it works. It returns the last
+// error if waiting cannot mend it, if somebody says discard, or after writeFor.
 //
-// keepWriting may be called in the middle of a step, where the run cannot continue as new.
-// So when the history is long, keepWriting has the server repeat the activity, because such
-// attempts add nothing to the history. try must cancel its activity when leave returns
-// true.
+// Within a step the run cannot continue as new. So when the history is long, the server
+// repeats the activity, which adds nothing to the history. try must cancel its activity
+// when leave returns true.
 func (s *endingPart) keepWriting(doing string, try func(ctx workflow.Context, leave func() bool) error) error {
 	since := workflow.Now(s.ctx)
 	for shown := false; ; shown = true {
@@ -550,7 +514,7 @@ func (s *endingPart) checkClose(c protocol.Close) error {
 	if err := kit.Short([]kit.Text{{What: "by", Is: c.By, Max: kit.MaxWord}}); err != nil {
 		return kit.Refuse(protocol.RefusedBadInput, "close session %s: %v", s.id, err)
 	}
-	// Discard also applies to a failed session that cannot clean up its host.
+	// Discard also helps a failed session that cannot clean up its host.
 	if c.Discard && s.st.Close != nil && !s.st.Close.Discard && s.st.Closed == nil && s.st.Status != protocol.Closed {
 		return nil
 	}

@@ -11,15 +11,14 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// codex can begin a turn by itself (see conversation/foreign.go). The code calls such a
-// turn foreign. It is the session's running turn like any other: it has a number, people
-// decide its approvals, it counts towards the budget, and interrupting, closing, moving and
-// parking treat it alike. Queued messages run after it, so their turn numbers rise by one.
+// A turn that codex begins by itself (see conversation/foreign.go) is called foreign. It is
+// the running turn like any other. Queued messages run after it, so their turn numbers rise
+// by one.
 
-// begunByCodex is the value of TurnView.BegunBy for such a turn.
+// begunByCodex is the TurnView.BegunBy of a foreign turn.
 const begunByCodex = "codex"
 
-// foreignRuns makes a foreign turn that still runs the running turn of the session.
+// foreignRuns makes a foreign turn the running turn.
 func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 	st := r.State
 	if !st.Foreign || st.TurnID == "" || st.TurnID == s.st.Foreign {
@@ -29,7 +28,7 @@ func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 		p := s.st.Sending(conversation.SendTurn)
 		switch {
 		case p != nil && p.maybe():
-			return // codex may have added the message to the foreign turn; the next pump finds out
+			return // the message may be part of the foreign turn; the next pump finds out
 		case p == nil:
 			f := &protocol.Failure{Kind: "protocol", Message: "codex took the message, and began another turn"}
 			s.giveUpTurn("unknown", f)
@@ -41,8 +40,8 @@ func (s *turnsPart) foreignRuns(r conversation.PumpResult) {
 	s.beginForeign(st.TurnID, st.TurnStartedMS)
 }
 
-// foreignEnded records the end of a foreign turn. It returns true if the running turn is
-// another one and goes on.
+// foreignEnded records the end of a foreign turn. It returns true if another turn still
+// runs.
 func (s *turnsPart) foreignEnded(t *conversation.TurnEnd) (over bool) {
 	if t == nil || !t.Foreign || t.ID == s.st.Foreign {
 		return false
@@ -56,13 +55,12 @@ func (s *turnsPart) foreignEnded(t *conversation.TurnEnd) (over bool) {
 	case s.st.Foreign == "" && p != nil:
 		s.standBack()
 	default:
-		return false // this is all that is known of the end of the running turn
+		return false // nothing else is known of the running turn's end
 	}
 	s.beginForeign(t.ID, t.StartedAtMS)
 	return false
 }
 
-// beginForeign makes turn id, which codex began, the running turn.
 func (s *turnsPart) beginForeign(id string, startedMS int64) {
 	s.messages.makeRoom()
 	for _, q := range s.st.Queue {
@@ -86,10 +84,9 @@ func (s *turnsPart) beginForeign(id string, startedMS int64) {
 	}
 }
 
-// standBack requeues the running turn's message, so that it runs after a turn that codex
-// began. The caller must know that codex never had the message. If an interrupt or a close
-// was to end the message's turn, the message is not sent at all, and the interrupt or close
-// applies to codex's turn.
+// standBack queues the running turn's message, which codex never had, again behind a
+// foreign turn. If an interrupt or a close was to end its turn, the message is not sent,
+// and the foreign turn is ended.
 func (s *turnsPart) standBack() {
 	p := *s.st.Sending(conversation.SendTurn)
 	end := s.toEnd()
@@ -116,8 +113,7 @@ func (s *turnsPart) standBack() {
 		Data: map[string]string{"message": p.Send.ID}})
 }
 
-// requeueSteers queues the messages that were to steer a turn which has not begun. Each
-// becomes a turn of its own.
+// requeueSteers makes a turn of each steer of a turn that has not begun.
 func (s *turnsPart) requeueSteers() {
 	sends := s.st.Sends
 	s.st.Sends = nil
@@ -130,9 +126,8 @@ func (s *turnsPart) requeueSteers() {
 	}
 }
 
-// insertEnded records a turn that codex began and ended, with a number before that of the
-// running turn. It is called while it is unknown whether codex has the running turn's
-// message.
+// insertEnded numbers an ended foreign turn before the running turn. It is called while
+// nobody knows whether codex has the running turn's message.
 func (s *turnsPart) insertEnded(t *conversation.TurnEnd) {
 	n := s.st.TurnN
 	s.st.TurnN--
@@ -152,7 +147,6 @@ func (s *turnsPart) insertEnded(t *conversation.TurnEnd) {
 	s.st.HasTurn = true
 }
 
-// renumber sets the turn that the view shows for a message.
 func (s *turnsPart) renumber(id string, n int) {
 	for i := range s.st.Messages {
 		if m := &s.st.Messages[i]; m.ID == id {
@@ -161,16 +155,16 @@ func (s *turnsPart) renumber(id string, n int) {
 	}
 }
 
-// nextTurn returns the number of the next turn that codex begins by itself.
+// nextTurn returns the number of the next foreign turn.
 func (s *turnsPart) nextTurn() int {
 	if s.st.Running && s.st.Foreign == "" && s.st.Sending(conversation.SendTurn) != nil {
-		return s.st.TurnN // the turn of the message gets the number after that
+		return s.st.TurnN // the message's turn comes after it
 	}
 	return s.st.TurnN + 1
 }
 
-// mayRunStill reports whether codex may have begun a turn by itself. A session that closes
-// then first has a pump look, so that the turn's approvals and end are recorded.
+// mayRunStill reports whether a foreign turn may run. A closing session then has a pump
+// look, to record the turn's approvals and end.
 func (s *turnsPart) mayRunStill() bool {
 	return s.st.Stirred && s.st.Alive && !s.discarding()
 }

@@ -10,17 +10,14 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// maxGoOns is how many consecutive turns may be cut off and continued.
+// maxGoOns bounds the turns in a row that are cut off and continued.
 const maxGoOns = 3
 
-// GoOnText is the text of the turn that tells codex to go on with a turn that was cut
-// off.
+// GoOnText tells codex to go on with a turn that was cut off.
 const GoOnText = "Your process was interrupted and has been started again, so the last turn was cut off. " +
 	"What it had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// cutOff ends a turn that lost its process, and does what the session's on_interrupt says.
-// Commands that the process left running are ended at once, before anybody has the session
-// go on.
+// cutOff ends a turn that lost its process, and does what on_interrupt says.
 func (s *turnsPart) cutOff(status string, f *protocol.Failure) {
 	s.st.Reap, s.st.Cut = true, nil
 	s.approvals.keepDecisions()
@@ -45,7 +42,6 @@ func (s *turnsPart) cutOff(status string, f *protocol.Failure) {
 	}
 }
 
-// toEnd reports whether somebody wanted the turn to end.
 func (s *turnsPart) toEnd() bool {
 	cancel := func(p pendingSend) bool {
 		return p.Send.Kind == conversation.SendDecision && p.Send.Outcome == protocol.Cancel
@@ -53,8 +49,8 @@ func (s *turnsPart) toEnd() bool {
 	return s.st.Interrupt != nil || s.st.Close != nil || slices.ContainsFunc(s.st.Sends, cancel)
 }
 
-// mayGoOn reports whether the session begins a follow-up turn by itself. It does not
-// continue a turn that reached its time limit.
+// mayGoOn reports whether the session begins a follow-up turn by itself. It does not after
+// a turn that reached its time limit.
 func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	switch {
 	case s.opt.OnInterrupt != protocol.InterruptContinue, s.toEnd(), f.Kind == "turn_timeout", s.bounds.overBudget(), s.messages.acting() != "":
@@ -66,9 +62,8 @@ func (s *turnsPart) mayGoOn(f *protocol.Failure) bool {
 	return true
 }
 
-// interrupted ends the turn, and the session waits for a person's message. The queue waits
-// too, because its messages assumed that the turn would end well. But the queue does not
-// wait if the session closes after its last turn.
+// interrupted ends the turn and waits for a person's message. The queue waits too, because
+// its messages assumed that the turn would end well.
 func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.giveUpTurn(status, f)
 	s.st.Error = f
@@ -76,8 +71,8 @@ func (s *turnsPart) interrupted(status string, f *protocol.Failure) {
 	s.become(protocol.Interrupted)
 }
 
-// goOn queues a message of the session's own before all others. The turn numbers of the
-// others rise by one.
+// goOn queues a message of the session's own before all others, whose turn numbers rise by
+// one.
 func (s *turnsPart) goOn(status string, f *protocol.Failure) {
 	s.st.GoOnN++
 	m := queuedMessage{N: s.st.TurnN + 1, Message: s.st.Shape.of(protocol.Message{Text: GoOnText})}
@@ -96,10 +91,8 @@ func (s *turnsPart) goOn(status string, f *protocol.Failure) {
 		Data: map[string]string{"by": "on_interrupt=continue", "set_by": s.opt.By, "message": m.ID}})
 }
 
-// askHistory keeps, for the next process, a message that codex may or may not have
-// received, and marks it as uncertain. The pump of that process looks for the message in
-// the thread's history. If the message is there, the turn was cut off. If not, codex gets
-// the message for the first time.
+// askHistory keeps a message that codex may have for the next process, whose pump looks for
+// it in the thread's history.
 func (s *turnsPart) askHistory(f *protocol.Failure) {
 	s.st.Cut = f
 	s.approvals.voidOpen(processGone)
@@ -110,14 +103,14 @@ func (s *turnsPart) askHistory(f *protocol.Failure) {
 		Data: failureData(f)})
 }
 
-// inDoubt reports whether codex may or may not have had the running turn's message.
+// inDoubt reports whether codex may or may not have the running turn's message.
 func (s *turnsPart) inDoubt() bool {
 	turn := s.st.Sending(conversation.SendTurn)
 	return s.st.Cut != nil || s.st.Pump.TurnID == "" && turn != nil && turn.maybe()
 }
 
-// historySaid handles the end of a turn that was looked up in codex's history. It reports
-// whether it continued the turn. If not, the turn ends as any other.
+// historySaid handles the end of a turn that was looked up in the history, and reports
+// whether the turn is continued.
 func (s *turnsPart) historySaid(t *conversation.TurnEnd) bool {
 	f := s.st.Cut
 	s.st.Cut = nil
@@ -129,8 +122,8 @@ func (s *turnsPart) historySaid(t *conversation.TurnEnd) bool {
 	return true
 }
 
-// keepMessages drops all pending sends except the message of the running turn, and steers
-// that codex certainly never had.
+// keepMessages drops all sends except the running turn's message, and steers that codex
+// never had.
 func (s *turnsPart) keepMessages() {
 	var keep, drop []pendingSend
 	for _, p := range s.st.Sends {

@@ -6,18 +6,17 @@ import (
 	"fairlead.dev/fairlead/conversation"
 )
 
-// Pumps trim the part of a journal that was read, if the host can do this. On other hosts,
-// a session with a long journal starts codex again before its next turn, because a new
-// process has a new journal.
+// Pumps trim the read part of a journal if the host can do this. On other hosts, a session
+// with a long journal starts codex again before its next turn, because a new process has a
+// new journal.
 const (
 	LongJournal = 64 << 20
-	// From hugeJournal on, the session does not wait for commands that the agent left
-	// running in the background. They end with the process.
+	// hugeJournal is the length from which the session does not wait for commands that the
+	// agent left running in the background. They end with the process.
 	hugeJournal = 4 * LongJournal
 )
 
-// journalFull reports whether to renew the journal now. It returns false while a turn runs
-// or something is to be delivered.
+// journalFull reports whether to renew the journal before the next turn.
 func (s *processPart) journalFull() bool {
 	p := s.st.Pump
 	return s.st.Alive && s.turns.canBegin() && p.Untrimmable && len(s.st.Sends) == 0 &&

@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// leasesPart asks pools and seeds for leases, and gives them back.
 type leasesPart struct {
 	*core
 	turns     *turnsPart
@@ -20,63 +19,57 @@ type leasesPart struct {
 	snaps     *snapsPart
 	process   *processPart
 
-	answers []workflow.Future // signals being sent to pools that asked what the session holds
-	line    *kit.Wake         // timer of an idle session, to ask again for a seed whose lease it lost
+	answers []workflow.Future // signals in flight; see rollcall.go
+	line    *kit.Wake         // when to ask again for a lost seed
 }
 
-// placeState holds the host, the seed and the folder of the session, and the requests for
-// them.
 type placeState struct {
-	// Lease is the slot on a host; nil before it is granted.
+	// Lease is nil before a slot is granted.
 	Lease    *HostLease        `json:"lease,omitempty"`
 	Seed     *protocol.SeedRef `json:"seed,omitempty"`
 	SeedHeld bool              `json:"seed_held,omitempty"`
 	// SeedGone says that the lease on the seed was lost while its login was on the host.
 	// Codex does not start there before the session holds the seed again. SeedNo says that
-	// the session cannot have the seed. The next message has it ask again.
+	// the session cannot have the seed; it asks again after the next message.
 	SeedGone bool `json:"seed_gone,omitempty"`
 	SeedNo   bool `json:"seed_no,omitempty"`
-	// SeedAsks counts the requests for the seed that the idle session made. SeedAskAt is
-	// the time of the next request.
+	// SeedAsks counts the requests for a lost seed. SeedAskAt is the time of the next one.
 	SeedAsks  int       `json:"seed_asks,omitempty"`
 	SeedAskAt time.Time `json:"seed_ask_at,omitzero"`
 	// SeedLeftOn is a host that the session left, with the login there, while the lease was
 	// lost.
 	SeedLeftOn *SeedPlace `json:"seed_left_on,omitempty"`
-	// SeedProven is the start of the newest turn that completed with this seed.
-	// SeedDoubted says that a failure of the seed was reported after that.
-	SeedProven  time.Time `json:"seed_proven,omitzero"`
-	SeedDoubted bool      `json:"seed_doubted,omitempty"`
-	// Asked is the workflow that was asked for a lease. Answers holds the answers that are
-	// not handled yet.
+	// SeedProven is the start of the newest turn that completed with this seed. SeedDoubted
+	// says that a failure of the seed was reported after that.
+	SeedProven  time.Time        `json:"seed_proven,omitzero"`
+	SeedDoubted bool             `json:"seed_doubted,omitempty"`
 	Asked       string           `json:"asked,omitempty"`
 	Answers     []lease.Granted  `json:"answers,omitempty"`
-	Named       bool             `json:"named,omitempty"`   // a person named the newest granted host, and the session is not up there yet
-	Attempt     int              `json:"attempt"`           // number of leases on hosts so far
-	Generation  int64            `json:"generation"`        // rises with every lease: the first part of the epoch
+	Named       bool             `json:"named,omitempty"`   // a person named the host, and the session is not up there yet
+	Attempt     int              `json:"attempt"`           // leases on hosts so far
+	Generation  int64            `json:"generation"`        // rises with every lease; first part of the epoch
 	Touched     bool             `json:"touched,omitempty"` // something of ours may be on the host
 	Layout      *protocol.Layout `json:"layout,omitempty"`
 	Permissions string           `json:"permissions,omitempty"`
-	// Unprotected says why the agent can read the credential on the host.
+	// Unprotected says why the agent can read the credential.
 	Unprotected string            `json:"unprotected,omitempty"`
-	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential, so the host must be prepared again
-	Commit      string            `json:"commit,omitempty"` // commit of the repository that the session began with
-	Fault       *protocol.Failure `json:"fault,omitempty"`  // why the host cannot be used; the release reports it to the pool
-	Leave       *lease.LeaveHost  `json:"leave,omitempty"`  // the pool's order to leave a host that is drained
+	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential
+	Commit      string            `json:"commit,omitempty"` // of the repository at the start
+	Fault       *protocol.Failure `json:"fault,omitempty"`  // why the host cannot be used
+	Leave       *lease.LeaveHost  `json:"leave,omitempty"`  // the pool's order to leave a drained host
 	// Files came with messages that codex has, the oldest first. FilesAt is the generation
-	// whose pump brought them to the host.
+	// whose pump brought them.
 	Files   []protocol.Input `json:"files,omitempty"`
 	FilesAt int64            `json:"files_at,omitempty"`
-	ForkOf  string           `json:"fork_of,omitempty"` // the thread of the snapshot that the session began with
-	Pinned  bool             `json:"pinned,omitempty"`  // the snapshot that the session began with is pinned
-	LeftOn  string           `json:"left_on,omitempty"` // a host that the session left without cleaning up; empty when it has another one
+	ForkOf  string           `json:"fork_of,omitempty"` // thread of the snapshot at the start
+	Pinned  bool             `json:"pinned,omitempty"`  // the snapshot at the start is pinned
+	LeftOn  string           `json:"left_on,omitempty"` // a host left without cleaning up
 }
 
-// acquire requests a lease from a pool or a seed and waits for the answer. It returns
-// neither a lease nor a failure if the session is to close, if otherwise returns true, or
-// if the run must continue as new (again). In the last case the next run asks again, and
-// the session keeps its place in the line. A session that waits longer than its start
-// timeout leaves the line.
+// acquire requests a lease and waits for the answer. It returns neither a lease nor a
+// failure if the session is to close, if otherwise returns true, or with again: the next
+// run asks again and keeps the place in the line. After its start timeout the session
+// leaves the line.
 func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool) (got *lease.Granted, f *protocol.Failure, again bool) {
 	s.st.Asked = from
 	a.Run = s.firstRun()
@@ -113,7 +106,7 @@ func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool
 		case s.st.Close != nil:
 			if from == protocol.PoolID(s.opt.Zone) || !s.closesWithoutSeed() {
 				s.takeBack(from, a)
-			} // otherwise the session stays in the line, so that its login can be saved; see leaveLine
+			} // otherwise it stays in the line, to save its login; see leaveLine
 			return nil, nil, false
 		case otherwise():
 			return nil, nil, false
@@ -125,9 +118,8 @@ func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool
 				s.takeBack(from, a)
 				return nil, late, false
 			}
-			// The session was in the line already. If the pool's workflow was started anew,
-			// it knows no hosts yet. With Begun, it lets the session wait until somebody
-			// adds hosts.
+			// A pool's workflow that was started anew knows no hosts yet. With Begun, it
+			// lets the session wait until somebody adds hosts.
 			a.Begun = true
 			if err := s.ask(from, a); err != nil { // somebody may still start that workflow anew
 				s.nowWaits(lease.NotThere(from, err).Message)
@@ -140,8 +132,8 @@ func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool
 }
 
 func (s *leasesPart) takeBack(from string, a lease.Acquire) {
-	if !s.st.SeedHeld { // a held seed is released at the end
-		// If a login was planted under a lease that is lost, it is still on a host.
+	if !s.st.SeedHeld {
+		// A login planted under a lost lease is still on a host.
 		clean := from == protocol.PoolID(s.opt.Zone) || !s.st.SeedGone && s.st.SeedLeftOn == nil
 		s.signalRelease(from, lease.Release{Holder: s.id, Run: s.firstRun(), Generation: a.Generation, Clean: clean})
 	}
@@ -158,22 +150,20 @@ func (s *leasesPart) nowWaits(why string) {
 	}
 }
 
-// A session that waits for a lease asks again at growing intervals, from askAgain to
-// askAgainAtMost. The line is lost if its workflow is terminated. By asking again, the
-// session becomes known to a workflow that was started anew. The interval grows because
-// each request costs about ten events.
+// A session that waits for a lease asks again, because a workflow that was terminated and
+// started anew has no line. The intervals grow, because each request costs about ten
+// events.
 const (
 	askAgain       = 5 * time.Minute
 	askAgainAtMost = time.Hour
 )
 
-// reminder is the timer for asking again. It is set only when the session is told to wait,
-// so a lease that is granted at once costs no timer.
+// reminder is the timer for asking again. A lease granted at once costs no timer.
 type reminder struct {
 	*kit.Wake
 	ctx   workflow.Context
 	asked int
-	by    time.Time // the latest time, if not zero
+	by    time.Time
 }
 
 func (r *reminder) later() {
@@ -206,11 +196,10 @@ func (s *leasesPart) wantsSeedHere() lease.Acquire {
 		Brokered: s.opt.Credentials == protocol.CredentialsBroker}
 }
 
-// acquireSeed acquires the chosen seed, or a seed of the chosen pool.
 func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	from := protocol.SeedID(s.opt.Seed)
 	switch {
-	case s.st.SeedGone || s.st.SeedHeld: // the credential of that seed is on the host
+	case s.st.SeedGone || s.st.SeedHeld: // that seed's credential is on the host
 		from = protocol.SeedID(s.st.Seed.Name)
 	case s.opt.Seed == "":
 		from = protocol.SeedPoolID(s.opt.SeedPool)
@@ -224,7 +213,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 		if got == nil {
 			return f, again
 		}
-		// The seed fetches the login from that host before it grants a lease to anybody.
+		// The seed first fetches the login from that host.
 		s.signalRelease(from, lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: got.Epoch, Generation: there.Generation})
 		s.st.SeedLeftOn = nil
 	}
@@ -234,13 +223,13 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	}
 	s.st.SeedGone, s.st.SeedNo = false, false
 	if was := s.st.Seed; was != nil && was.Name != got.Seed.Name {
-		s.st.Pump.RateLimits = nil // they are the limits of another account
+		s.st.Pump.RateLimits = nil // these are of another account
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.approvals.seedPolicy(got.Policy)
 	s.st.SeedAmend = got.Amend
 	if s.opt.Seed == "" {
-		// The host's pool must know which seed is about to be planted there.
+		// The pool must know which seed is planted on its host.
 		slot := s.wantsSlot()
 		slot.Seed, slot.Run, slot.Generation = got.Seed.Name, s.firstRun(), 0
 		err := workflow.SignalExternalWorkflow(s.ctx, protocol.PoolID(s.opt.Zone), "", lease.SignalAcquire, slot).Get(s.ctx, nil)
@@ -262,11 +251,10 @@ func (s *leasesPart) answer(from string) *lease.Granted {
 	return nil
 }
 
-// leased handles signals of pools and seeds: answers to requests, and newer generations of
-// the held seed.
+// leased handles answers of pools and seeds, and newer generations of the held seed.
 func (s *leasesPart) leased(g lease.Granted) {
 	switch held := s.st.Seed; {
-	case g.Run != "" && g.Run != s.firstRun(): // the answer is for a former session of this name
+	case g.Run != "" && g.Run != s.firstRun(): // for a former session of this name
 	case s.st.Asked != "" && g.Answers(s.st.Asked): // also for a held lease that was requested again
 		s.st.Answers = append(s.st.Answers, g)
 	case s.st.SeedGone && s.st.Lease != nil && g.From == protocol.SeedID(held.Name):
@@ -316,22 +304,21 @@ func (s *leasesPart) seedRelease() lease.Release {
 	r := lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
-		r.Clean = true // the credential was never planted
+		r.Clean = true
 	case c != nil:
 		r.Clean, r.Discarded = c.Wiped, c.Unsaved
 	}
 	return r
 }
 
-// seedShown reports to the seed what the end of a turn shows about it. It reports at once
-// that codex could not log in. That the seed works is reported with the release, or at once
-// if a failure of it was reported before.
+// seedShown reports to the seed that codex could not log in, at once. That the seed works
+// is reported with the release, or at once after a reported failure.
 func (s *leasesPart) seedShown(began time.Time, status string, p *protocol.Problem) {
 	if !s.st.SeedHeld {
 		return
 	}
 	switch {
-	case p != nil && p.Kind == "auth" && p.Passing: // a passing failure shows nothing about the seed
+	case p != nil && p.Kind == "auth" && p.Passing: // this shows nothing about the seed
 	case p != nil && p.Kind == "auth":
 		s.doubtSeed(p.Message, p.Hint)
 	case status == "completed" && p == nil:
@@ -351,22 +338,20 @@ func (s *leasesPart) doubtSeed(reason, hint string) {
 	s.reportSeed(lease.Report{Verdict: lease.VerdictSuspect, Reason: kit.Cut(fmt.Sprintf("in session %s, %s", s.id, reason), kit.MaxReason), Hint: kit.Cut(hint, kit.MaxReason)})
 }
 
-// reportSeed does not wait for the delivery. If a report is lost, other sessions are not
-// warned, which does no other harm.
+// reportSeed does not wait for the delivery. A lost report only leaves other sessions
+// unwarned.
 func (s *leasesPart) reportSeed(r lease.Report) {
 	r.Holder, r.Epoch = s.id, s.st.Seed.Epoch
 	workflow.SignalExternalWorkflow(s.ctx, protocol.SeedID(s.st.Seed.Name), "", lease.SignalReport, r)
 }
 
-// leftWarm describes the folder of a parked session to its pool.
 func (s *leasesPart) leftWarm(why string) *lease.LeftBehind {
 	w := s.st.Warm
 	return &lease.LeftBehind{Host: w.Spec.Name, Why: why, Generation: w.Generation, ThreadID: s.st.Pump.ThreadID, Wiped: true,
 		Snapshot: &snaps.SnapshotSpec{Policy: s.snaps.snapshotPolicy(), Parent: s.snaps.goodSnapshot()}}
 }
 
-// leftNow describes to the pool what the session leaves on its host because it cannot clean
-// up.
+// leftNow describes what the session leaves on its host without cleaning up.
 func (s *leasesPart) leftNow(why string) *lease.LeftBehind {
 	l := &lease.LeftBehind{Why: why, Generation: s.st.Generation, Seed: s.st.Seed, Layout: s.layoutThere(),
 		ThreadID: s.st.Pump.ThreadID, Discard: s.st.Close != nil && s.st.Close.Discard}
@@ -377,7 +362,6 @@ func (s *leasesPart) leftNow(why string) *lease.LeftBehind {
 	return l
 }
 
-// layoutThere returns the folders of the session on its host, or nil if they are not known.
 func (s *leasesPart) layoutThere() *protocol.Layout {
 	switch w := s.st.Warm; {
 	case s.st.Layout != nil:

@@ -14,41 +14,36 @@ import (
 )
 
 const (
-	// WaitAtMost is how long a session waits for limits with one message, over all its
-	// tries, if no policy sets that time.
+	// WaitAtMost bounds the wait with one message, over all tries, if no policy does.
 	WaitAtMost = 6 * time.Hour
-	// MaxLimitTries is how many tries a session makes with one message.
+	// MaxLimitTries bounds the tries with one message.
 	MaxLimitTries = 24
-	// leastWait is the shortest wait before a try, even if the limit is said to have ended.
+	// leastWait is the shortest wait, even if the limit has ended.
 	leastWait = 5 * time.Second
-	// MostJitter bounds the delay that nextTry adds to each wait, so that many sessions do
-	// not try at the same time.
+	// MostJitter bounds the delay that spreads the tries of many sessions.
 	MostJitter = 3 * time.Minute
 )
 
-// limitPauses are the pauses between tries if the end of a limit is not known. The last one
-// repeats.
+// limitPauses apply if the end of a limit is not known. The last one repeats.
 var limitPauses = []time.Duration{time.Minute, 2 * time.Minute, 5 * time.Minute, 10 * time.Minute, 30 * time.Minute}
 
-// If the turn that met the limit had effects, its message must not be repeated, and codex
-// gets AfterLimitText in its place.
+// AfterLimitText replaces the message of a turn that met the limit after it had effects.
 const AfterLimitText = "The last turn was cut off because the limit of the account or of the provider was reached; it has ended now. " +
 	"What the turn had begun may be half done or done: look at the present state first, do not blindly repeat what has effects, then go on with the task."
 
-// limitWait is a session's state from the first turn that met a limit until the first turn
-// that ends in another way.
+// limitWait is the state from the first turn that met a limit until a turn ends in another
+// way.
 type limitWait struct {
 	Kind    string    `json:"kind"`
 	Since   time.Time `json:"since"`           // end of the first turn that met it
 	Until   time.Time `json:"until"`           // when the next try begins
 	Reset   time.Time `json:"reset,omitzero"`  // end of the limit, if known
-	Tries   int       `json:"tries,omitempty"` // number of turns that tried again
-	Message string    `json:"message"`         // id of the session's own message with which it tries again
+	Tries   int       `json:"tries,omitempty"` // turns that tried again
+	Message string    `json:"message"`         // id of the message for the next try
 }
 
-// waitsOut reports whether a session waits for the end of a limit of that kind, and for how
-// long at most. The session's on_limit decides. If it is not set, the policies decide. The
-// shortest time of the policies that wait applies.
+// waitsOut reports whether a session waits out a limit, and for how long at most. If
+// on_limit is not set, the policies decide. The shortest of their times applies.
 func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == protocol.LimitFail {
 		return 0, false
@@ -78,9 +73,8 @@ func (s *boundsPart) mayWaitOut() bool {
 	return quota || rate
 }
 
-// limitMet is called before a turn is ended. If the turn met a limit that the session waits
-// out, limitMet queues the turn's message again before all others, to be sent when the
-// limit has ended. If the wait would be too long, limitMet says so and queues nothing.
+// limitMet is called before a turn is ended. If the turn met a limit to be waited out, its
+// message is queued again before all others, unless the wait would be too long.
 func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
@@ -122,19 +116,19 @@ func (s *boundsPart) runs(message string) bool {
 func (l *limitWait) tooLong(atMost time.Duration) string {
 	switch {
 	case l.Tries >= MaxLimitTries:
-		return fmt.Sprintf("%d tries in a row have met it", l.Tries+1)
+		return fmt.Sprintf("%d tries in a row ran into the limit", l.Tries+1)
 	case l.Until.Sub(l.Since) > atMost:
 		return fmt.Sprintf("it would wait until %s, longer than %s", kit.Clock(l.Until), atMost)
 	}
 	return ""
 }
 
-// nextTry returns when the next try begins. It adds a delay that differs between sessions,
-// since many may have met the same limit. The delay is the same at each replay.
+// nextTry returns when the next try begins. Its jitter differs between sessions, since many
+// may have met the same limit. It is the same at each replay.
 func (s *boundsPart) nextTry(tries int, now, reset time.Time, atMost time.Duration) time.Time {
 	wait := limitPauses[min(tries, len(limitPauses)-1)]
 	if tries >= len(limitPauses)-1 {
-		wait = max(wait, atMost/16) // so that the tries are spread over atMost
+		wait = max(wait, atMost/16) // spreads the tries over atMost
 	}
 	if reset.After(now) {
 		wait = reset.Sub(now)
@@ -145,15 +139,14 @@ func (s *boundsPart) nextTry(tries int, now, reset time.Time, atMost time.Durati
 	return now.Add(wait + s.jitter(min(wait/4, MostJitter)))
 }
 
-// jitter returns a duration up to most, derived from the session's id.
 func (s *boundsPart) jitter(most time.Duration) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(s.id)) // never fails
 	return time.Duration(h.Sum64() % uint64(most+1))
 }
 
-// sayLater queues a message of the session's own before all others and returns its id. The
-// turn numbers of the others rise by one.
+// sayLater queues a message of the session's own before all others, whose turn numbers rise
+// by one, and returns its id.
 func (s *boundsPart) sayLater(m protocol.Message) string {
 	s.st.GoOnN++
 	m.ID, m.Mode = fmt.Sprintf("%s.c%d", s.id, s.st.GoOnN), ""
@@ -167,8 +160,7 @@ func (s *boundsPart) sayLater(m protocol.Message) string {
 	return m.ID
 }
 
-// limited reports whether the next turn must wait for the end of a limit. It returns false
-// if the message for that turn is not the first in the queue any more.
+// limited reports whether the next turn waits for the end of a limit.
 func (s *boundsPart) limited() bool {
 	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
 }
@@ -177,8 +169,7 @@ func (s *boundsPart) waitsForLimit() bool {
 	return s.st.Limit != nil && len(s.st.Queue) > 0 && s.st.Queue[0].ID == s.st.Limit.Message
 }
 
-// waitIsOver reports whether the session still shows that it waits for a limit although the
-// wait has ended and no turn runs.
+// waitIsOver reports whether the view still shows a wait that has ended.
 func (s *boundsPart) waitIsOver() bool {
 	return !s.st.Running && !s.limited() && (s.st.Status == protocol.Waiting || s.st.Status == protocol.Parked && s.views.shown.limited)
 }
@@ -190,7 +181,7 @@ func (s *boundsPart) stopWaiting() {
 	}
 }
 
-// endLimitWait handles an interrupt: it cancels the message that waits for the end of a limit.
+// endLimitWait handles an interrupt: the message that waits for the end of a limit is void.
 func (s *boundsPart) endLimitWait(by *protocol.Interrupt) {
 	n := s.st.Queue[0].N
 	m := s.st.Queue[0].Message

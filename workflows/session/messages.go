@@ -22,8 +22,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A door takes one kind of message, which comes as a signal or as an update with the same
-// JSON.
+// door takes one kind of message, as a signal or as an update with the same JSON.
 type door struct {
 	name  string
 	ch    workflow.ReceiveChannel
@@ -31,7 +30,7 @@ type door struct {
 	take  func(raw []byte) (any, error)
 }
 
-// listen registers all handlers before the session does anything that blocks.
+// listen registers all handlers before anything blocks.
 func (s *session) listen(ctx workflow.Context) error {
 	open := func(name string, check func([]byte) error, take func([]byte) (any, error)) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
@@ -48,8 +47,8 @@ func (s *session) listen(ctx workflow.Context) error {
 	s.calls = workflow.GetSignalChannel(ctx, lease.SignalCall)
 	s.goes = workflow.GetSignalChannel(ctx, lease.SignalLeave)
 	s.process.reports = workflow.GetSignalChannel(ctx, protocol.SignalProgress)
-	// Signals of different names that arrive while no worker runs lose their order. Budget comes
-	// first, so that a raised budget applies to a message sent after it.
+	// Signals of different names that arrive while no worker runs lose their order. With
+	// budget first, a raised budget applies to a message sent after it.
 	err := errors.Join(
 		open(protocol.SignalBudget, checking(s.bounds.checkBudget), taking(s.bounds.takeBudget)),
 		open(protocol.SignalMessage, checking(s.messages.checkMessage), taking(s.messages.takeMessage)),
@@ -87,14 +86,14 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 	)
 }
 
-// answerRefused answers queries for a session whose options were refused. The answers say
-// that the session has failed, and why. They contain no option that may have any size.
+// answerRefused answers queries for a session whose options were refused. The answers
+// contain no option of unbounded size.
 func answerRefused(ctx workflow.Context, in Input, why error) {
 	at := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 	opt := Options{TurnTimeout: in.Options.TurnTimeout}
 	s := assembled(&core{id: kit.Cut(in.ID, kit.MaxWord), opt: opt, ctx: ctx, log: workflow.GetLogger(ctx),
 		st: &State{lifeState: lifeState{Status: protocol.Failed, CreatedAt: at, UpdatedAt: workflow.Now(ctx)}}})
-	s.st.Error = kit.FailureOf("it never began", why)
+	s.st.Error = kit.FailureOf("the session did not begin", why)
 	s.st.Error.Hint = "begin another session, under another id"
 	if err := s.answerQueries(ctx); err != nil {
 		s.log.Error("a refused session answers no queries", "session", s.id, "error", err)
@@ -117,7 +116,7 @@ var doorTexts = map[string]string{
 	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
-// signalled handles a signal, or records why it was refused.
+// signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
 	err := d.check(raw.Payload().GetData())
 	if err == nil {
@@ -131,9 +130,8 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	s.log.Warn("signal refused", "name", d.name, "reason", err.Error())
 }
 
-// drain handles the unread signals. It runs in every wait, and as the last thing before a
-// rollover. A coroutine that received signals by itself could hold one when the run ends,
-// and lose it (measured).
+// drain handles the unread signals, in every wait and last before a rollover. A coroutine
+// that received signals by itself could hold one when the run ends, and lose it (measured).
 func (s *session) drain() {
 	s.process.drainStirred()
 	s.process.drainProgress()
@@ -177,7 +175,6 @@ func taking[In, Out any](take func(In) (Out, error)) func([]byte) (any, error) {
 	}
 }
 
-// messagesPart takes messages for codex and interrupts, and keeps the queue.
 type messagesPart struct {
 	*core
 	approvals *approvalsPart
@@ -186,7 +183,7 @@ type messagesPart struct {
 	parking   *parkingPart
 }
 
-// accepted returns the answer to a message that was accepted before, or nil.
+// accepted returns the first answer to a message, or nil.
 func (s *messagesPart) accepted(id string) *protocol.MessageAccepted {
 	for _, q := range s.st.Queue {
 		if q.ID == id {
@@ -203,7 +200,7 @@ func (s *messagesPart) accepted(id string) *protocol.MessageAccepted {
 
 // said returns the digest (see sum) of an accepted message, or "".
 func (s *messagesPart) said(id string) string {
-	for _, m := range s.st.Seen { // includes messages that were put back into the queue
+	for _, m := range s.st.Seen { // also messages that were queued again
 		if m.ID == id {
 			return m.Sum
 		}
@@ -216,7 +213,7 @@ func (s *messagesPart) said(id string) string {
 	return ""
 }
 
-// sum returns a digest of a message's content. The sender does not count.
+// sum digests a message's content. The sender does not count.
 func sum(m protocol.Message) string {
 	if m.Mode == "queue" {
 		m.Mode = "" // queue is the default
@@ -225,18 +222,18 @@ func sum(m protocol.Message) string {
 	return hex.EncodeToString(h[:12])
 }
 
-// isMessage reports whether blob is a key under which the worker's API stores long
-// messages. A message must not name any other key of the store.
+// isMessage reports whether blob is a key of a long message. A message must not name any
+// other key.
 func isMessage(blob string) bool { return owned.Is(blob, owned.Messages) }
 
-// contentOf returns the part of a blob's key that identifies its content.
+// contentOf returns the part of a key that identifies the content.
 func contentOf(blob string) string { return blob[strings.LastIndexByte(blob, '/')+1:] }
 
 func (s *messagesPart) checkMessage(m protocol.Message) error {
 	if said := s.said(m.ID); said == sum(m) {
-		return nil // a repeated message gets the first answer again
+		return nil
 	} else if said != "" {
-		return kit.Refuse(protocol.RefusedState, "message %s: the id was used for another text; every message has its own", m.ID)
+		return kit.Refuse(protocol.RefusedState, "message %s: the id is already used for a message with other content: use another id", m.ID)
 	}
 	if err := s.ends(); err != nil {
 		return err
@@ -250,13 +247,13 @@ func (s *messagesPart) checkMessage(m protocol.Message) error {
 	chars := utf8.RuneCountInString(m.Text) + m.Chars + extraChars(m)
 	switch {
 	case strings.HasPrefix(m.ID, s.id+"."):
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: ids that begin with the session's name and a dot are its own", m.ID)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: ids that begin with %q are reserved for the session's own messages: use another id", m.ID, s.id+".")
 	case m.Text != "" && m.Blob != "":
 		return kit.Refuse(protocol.RefusedBadInput, "message %s has both text and blob", m.ID)
 	case m.Do == "" && m.Blob == "" && strings.TrimSpace(m.Text) == "":
 		return kit.Refuse(protocol.RefusedBadInput, "message %s is empty: say what codex is to do", m.ID)
 	case m.Blob != "" && !isMessage(m.Blob), m.Chars < 0, m.Blob == "" && m.Chars != 0:
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: its blob is none that the worker's API gave for a long text", m.ID)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: blob and chars are not what the worker's API returned for a long text: upload the text through the API (ctl does so)", m.ID)
 	case chars > protocol.MaxChars:
 		return kit.Refuse(protocol.RefusedBadInput, "message %s has %d characters; codex takes at most %d (put it into a file and name the file)", m.ID, chars, protocol.MaxChars)
 	case kit.Encoded(m.Text) > maxInline:
@@ -278,7 +275,7 @@ func (s *messagesPart) checkMessage(m protocol.Message) error {
 		return err
 	}
 	if m.Turn != 0 && m.Mode != "steer" {
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: only a message that steers names a turn", m.ID)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: the field turn is only allowed with mode: steer", m.ID)
 	}
 	switch m.Mode {
 	case "", "queue":
@@ -294,7 +291,7 @@ func (s *messagesPart) checkMessage(m protocol.Message) error {
 			return err
 		}
 	default:
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: mode %.100q is none of queue, steer", m.ID, m.Mode)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: unknown mode %.100q: use queue or steer", m.ID, m.Mode)
 	}
 	if len(s.st.Queue)+len(s.st.Sends) >= maxQueue || s.st.texts()+kit.Encoded(m) > maxTexts {
 		return kit.Refuse(protocol.RefusedState, "session %s has %d messages queued already, and no room for more", s.id, len(s.st.Queue))
@@ -364,7 +361,7 @@ func (s *messagesPart) takeInterrupt(i protocol.Interrupt) (protocol.SessionView
 		s.st.Interrupt = &i
 		s.note(conversation.Note{Type: protocol.EntryState, Text: interruptedBy(&i)})
 	}
-	// Open approvals are void: codex drops its requests when it ends the turn.
+	// codex drops its requests when it ends the turn.
 	for _, a := range s.st.Open() {
 		s.approvals.void(a, "the turn was "+interruptedBy(s.st.Interrupt))
 	}
@@ -399,11 +396,11 @@ func (s *messagesPart) findTurn(q protocol.TurnQuery) (protocol.TurnView, error)
 			return v, nil
 		}
 	}
-	return protocol.TurnView{}, kit.Refuse(protocol.RefusedNotFound, "session %s has no turn %d at hand (older ones are in the transcript)", s.id, n)
+	return protocol.TurnView{}, kit.Refuse(protocol.RefusedNotFound, "session %s keeps no turn %d: it does not exist, or only the transcript has it (`ctl transcript`)", s.id, n)
 }
 
-// takeFirst queues the message that came with the start of the session. If the
-// message is refused, the session fails before it asks for anything.
+// takeFirst queues the message that came with the start. If it is refused, the session
+// fails.
 func (s *messagesPart) takeFirst(m *protocol.Message) error {
 	if m == nil {
 		return nil

@@ -15,20 +15,16 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A session moves to another host because a person asks for that, or because its host is
-// lost and its options allow the move. It continues from what is in the store.
-
 type moved struct {
-	From []string  `json:"from"`           // the hosts that it left
-	Lost bool      `json:"lost,omitempty"` // the last of them was lost
-	Cut  int       `json:"cut,omitempty"`  // the turn that was cut off
+	From []string  `json:"from"`           // hosts that it left, in order
+	Lost bool      `json:"lost,omitempty"` // the last one was lost
+	Cut  int       `json:"cut,omitempty"`  // turn that was cut off
 	At   time.Time `json:"at"`
 }
 
 // KindHostLost is the kind of the error of a turn that was lost with its host.
 const KindHostLost = protocol.EndHostLost
 
-// movingPart moves the session to another host.
 type movingPart struct {
 	*core
 	turns    *turnsPart
@@ -41,7 +37,7 @@ type movingPart struct {
 	ending   *endingPart
 }
 
-// cannotMove returns why the session has nothing to continue from, or "".
+// cannotMove returns why there is nothing to continue from, or "".
 func (s *movingPart) cannotMove() string {
 	switch {
 	case s.st.Snap.Good != nil || !s.st.hadTurn():
@@ -54,13 +50,12 @@ func (s *movingPart) cannotMove() string {
 	return "there is no snapshot of it yet, so all of it is on that host"
 }
 
-// mayMove reports whether the session goes on elsewhere by itself if its host is lost.
+// mayMove reports whether the session leaves a lost host by itself.
 func (s *movingPart) mayMove() bool {
 	return s.opt.OnHostLost == protocol.HostLostMove && s.cannotMove() == "" && s.st.Close == nil
 }
 
-// untilLost bounds ctx by LostAfter. If the session already shows that its host is lost,
-// there is no bound.
+// untilLost bounds ctx by LostAfter, unless the view already shows the host as lost.
 func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	if s.st.Lost != nil {
 		return ctx
@@ -68,8 +63,7 @@ func (s *movingPart) untilLost(ctx workflow.Context) workflow.Context {
 	return workflow.WithScheduleToCloseTimeout(ctx, s.opt.LostAfter)
 }
 
-// lostAfter returns how long a pump may fail to reach its host before it reports that. If
-// the session already shows that its host is lost, the pump waits without a limit (0).
+// lostAfter returns the same bound for a pump; 0 means none.
 func (s *movingPart) lostAfter() time.Duration {
 	if s.st.Lost != nil {
 		return 0
@@ -116,16 +110,13 @@ func (s *movingPart) fromWhat() string {
 	return "its beginning"
 }
 
-// lostFailure returns the reason why the session leaves a host for which it waited.
 func (s *movingPart) lostFailure() *protocol.Failure {
 	l := s.st.Lost
 	return &protocol.Failure{Kind: KindHostLost, Message: kit.Cut(fmt.Sprintf("host %s could not be reached since %s: %s", l.Host, l.Since.UTC().Format(time.RFC3339), l.Why), kit.MaxFailure),
 		Hint: "send a message to go on: the thread is resumed on another host"}
 }
 
-// goAway leaves a host that cannot be reached. The running turn is cut off. When the host
-// can be reached again, its pool ends what codex left running there. If codex rotated the
-// login there, the seed has the login fetched before anybody else gets the seed.
+// goAway leaves a host that cannot be reached, and cuts off the running turn.
 func (s *movingPart) goAway(f *protocol.Failure) {
 	defer s.snaps.hush()()
 	name := s.st.Lease.Spec.Name
@@ -162,10 +153,9 @@ func (s *movingPart) goAway(f *protocol.Failure) {
 	}
 }
 
-// recordLost writes to the transcript what pumps read on the lost host and could not
-// report, because nobody will read that journal again. If the activity fails, recordLost at
-// least notes the messages that codex may have had. It returns how the running turn ended
-// there, if a pump read its end.
+// recordLost writes to the transcript what pumps read and could not report: nobody reads
+// that journal again. If that fails, it notes at least the messages that codex may have
+// had. It returns how the running turn ended there, if known.
 func (s *movingPart) recordLost() *conversation.TurnEnd {
 	if s.st.Again == 0 {
 		return nil // the newest pump reported everything
@@ -183,7 +173,7 @@ func (s *movingPart) recordLost() *conversation.TurnEnd {
 		return err
 	})
 	if err != nil {
-		s.log.Error("what was heard on a lost host is not on record", "error", err)
+		s.log.Error("what codex reported on the lost host was not written to the transcript", "error", err)
 		for _, send := range in.Sends {
 			if send.Kind == conversation.SendTurn || send.Kind == conversation.SendSteer {
 				s.note(conversation.Note{Type: protocol.EntryUser, Text: send.Text, Data: map[string]string{"message": send.ID, "delivery": SentThere}})
@@ -205,8 +195,7 @@ func (s *movingPart) recordLost() *conversation.TurnEnd {
 	return out.Ended
 }
 
-// carrySpent copies from last how much of its budget the turn used on the lost host. A
-// count never decreases.
+// carrySpent copies the use of the budget on the lost host. A count never decreases.
 func (s *movingPart) carrySpent(last conversation.PumpState) {
 	p := &s.st.Pump
 	p.Spent.Commands = max(p.Spent.Commands, last.Spent.Commands)
@@ -216,9 +205,9 @@ func (s *movingPart) carrySpent(last conversation.PumpState) {
 	}
 }
 
-// endedThere handles a turn that ended on the lost host and whose end was reported too
-// late. What codex said is shown. But the session goes on from a state before that end. So
-// the turn still counts as cut off, and nothing that follows a normal end is done.
+// endedThere handles a turn that ended on the lost host but was reported too late. Its
+// answer is shown. But the session goes on from an earlier state, so the turn counts as cut
+// off.
 func (s *movingPart) endedThere(end *conversation.TurnEnd, f *protocol.Failure) *protocol.Failure {
 	if turn := s.st.Sending(conversation.SendTurn); turn != nil {
 		s.turns.delivered(protocol.Delivery{ID: turn.Send.ID, State: protocol.Acknowledged})
@@ -238,8 +227,7 @@ func (s *movingPart) endedThere(end *conversation.TurnEnd, f *protocol.Failure) 
 	return &out
 }
 
-// move parks an idle session so that it can go on elsewhere, because a person asked for
-// that. again means that the run only stopped to continue as new.
+// move parks an idle session to go on elsewhere.
 func (s *movingPart) move() (again bool) {
 	f, again := s.parking.parkAsTold()
 	if !again {
@@ -248,14 +236,13 @@ func (s *movingPart) move() (again bool) {
 	return again
 }
 
-// leaveAfter decides how a session goes on after it tried to park in order to move. f is
-// why it could not park, or nil.
+// leaveAfter follows an attempt to park in order to move. f is why it failed, or nil.
 func (s *movingPart) leaveAfter(f *protocol.Failure) {
 	switch {
 	case s.st.Parked != nil || s.st.Close != nil || s.full():
 	case s.parking.goesAway(f):
 		s.goAway(f)
-	case f != nil && (s.parking.wishes() || !s.parking.quiet()): // the session tries another host, or tries again later
+	case f != nil && (s.parking.wishes() || !s.parking.quiet()): // it tries another host, or tries again later
 	case f != nil:
 		s.st.Resume = nil
 	}
@@ -268,7 +255,7 @@ func (s *movingPart) stayAfterAll() {
 	s.st.Resume = nil
 }
 
-// tellMoved tells codex, once, where it is and what may be missing.
+// tellMoved tells codex once where it is and what may be missing.
 func (s *movingPart) tellMoved(restored string) {
 	m, was := s.st.Moved, s.st.Was
 	if m == nil && was != "" && was != s.st.Lease.Spec.Name {
@@ -282,7 +269,7 @@ func (s *movingPart) tellMoved(restored string) {
 	s.st.Tell = &conversation.Tell{ID: fmt.Sprintf("%s.t%d", s.id, s.st.TellN), Text: s.movedText(*m) + s.messages.whereFiles()}
 }
 
-// restoredWarm is PrepareSession's result if nothing had to be copied.
+// restoredWarm is PrepareSession's result if nothing was copied.
 const restoredWarm = "warm"
 
 func (s *movingPart) movedText(m moved) string {
@@ -309,8 +296,8 @@ func (s *movingPart) movedText(m moved) string {
 		from, here, dir, as)
 }
 
-// toldOf records how far the message about the move came. It reports whether d is about that
-// message.
+// toldOf records the delivery of the message about the move. It returns false for other
+// messages.
 func (s *movingPart) toldOf(d protocol.Delivery) bool {
 	if s.st.Tell == nil || d.ID != s.st.Tell.ID {
 		return false
@@ -323,9 +310,9 @@ func (s *movingPart) toldOf(d protocol.Delivery) bool {
 	return true
 }
 
-// saidAgain returns the message of the turn that follows the loss of a host. It repeats the
-// message of the turn that was cut off, unless the newest snapshot was taken in that turn:
-// an older snapshot does not contain the task.
+// saidAgain returns the message of the turn after the loss of a host: that of the cut-off
+// turn, unless the newest snapshot was taken in that turn. An older one does not contain
+// the task.
 func (s *movingPart) saidAgain() protocol.Message {
 	if g := s.st.Snap.Good; s.st.Said != nil && !(g != nil && s.st.Snap.Mid && g.Turn == s.st.TurnN) {
 		return sentAgain(*s.st.Said)
@@ -344,14 +331,14 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 		return err
 	}
 	if r.Host != "" && !protocol.NamePattern.MatchString(r.Host) {
-		return kit.Refuse(protocol.RefusedBadInput, "resume session %s: %q is no name of a host", s.id, kit.Cut(r.Host, kit.MaxWord))
+		return kit.Refuse(protocol.RefusedBadInput, "resume session %s: %q is not a host name", s.id, kit.Cut(r.Host, kit.MaxWord))
 	}
 	idle := s.st.Status == protocol.Idle || s.st.Status == protocol.Interrupted || s.bounds.limited()
 	switch {
 	case s.st.Parked != nil, s.waitsForSlot(), s.waitsToBegin():
 		return nil
 	case s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName() && !s.waitsToMove()):
-		return nil // the session tries again now
+		return nil // it tries again now
 	case s.st.Lost != nil:
 		if why := s.cannotMove(); why != "" {
 			return kit.Refuse(protocol.RefusedState, "session %s cannot go on elsewhere: %s", s.id, why)
@@ -361,7 +348,7 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 		}
 		return nil
 	case s.st.Running && !s.st.Alive:
-		return kit.Refuse(protocol.RefusedState, "session %s starts codex again on host %s: once that cannot be reached for %v it is lost, and the session can go on elsewhere",
+		return kit.Refuse(protocol.RefusedState, "session %s is starting codex again on host %s: if the host cannot be reached for %v, it counts as lost, and the session can go on elsewhere",
 			s.id, s.hostName(), s.opt.LostAfter)
 	case s.st.Running:
 		return kit.Refuse(protocol.RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
@@ -380,7 +367,7 @@ func (s *movingPart) takeResume(r protocol.Resume) (protocol.SessionView, error)
 		return protocol.SessionView{}, err
 	}
 	if s.process.waitsToTalk() && s.waitsForAttempt() && s.st.Lost == nil && (r.Host == "" || r.Host == s.hostName()) {
-		s.tryNow() // the session stays on its host
+		s.tryNow() // it stays on its host
 		return s.view(), nil
 	}
 	if s.waitsToMove() && r.Host == "" {
@@ -398,8 +385,7 @@ func (s *movingPart) waitsForSlot() bool {
 	return s.st.Begun && s.st.Status == protocol.Resuming && s.st.Lease == nil
 }
 
-// mustMove reports whether f is the loss of the host and the session is to move instead of
-// waiting for the host.
+// mustMove reports whether f is the loss of a host that the session leaves by itself.
 func (s *movingPart) mustMove(f *protocol.Failure) bool {
 	return f.Kind == protocol.ErrTypeUnreachable && s.mayMove()
 }

@@ -9,21 +9,19 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// MaxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many of these
-// texts.
+// MaxEndText bounds the final text in a SessionEnded, in bytes. A batch keeps many of them.
 const MaxEndText = 16 << 10
 
 // tellEnded sends the session's SessionEnded, unless it was sent already. It waits until
-// Temporal has accepted the signal, because a signal that a workflow sends in its last
-// moment is lost.
+// Temporal has the signal: a signal that a workflow sends in its last moment is lost.
 func (s *endingPart) tellEnded() {
 	if !s.st.EndTold {
 		s.tell(s.opt.Notify, s.lastWord())
 	}
 }
 
-// tellHeldUp sends, only once, the SessionEnded of a session that cannot clean up for now.
-// The session's work is done, so the receiver need not wait for the cleanup.
+// tellHeldUp sends, once, the SessionEnded of a session that cannot clean up for now. The
+// receiver need not wait for the cleanup.
 func (s *endingPart) tellHeldUp(f *protocol.Failure) {
 	if s.st.EndTold {
 		return
@@ -42,7 +40,7 @@ func (s *endingPart) tellHeldUp(f *protocol.Failure) {
 			e.Failure = f // what closing could not do yet
 		}
 	}
-	if s.st.Running && e.Turn != nil { // the turn's end is in a journal that nobody could read yet
+	if s.st.Running && e.Turn != nil { // its end is in a journal that nobody could read yet
 		e.Turn.Status, e.Turn.EndedAt = "unknown", e.EndedAt
 		switch {
 		case s.st.Pump.TurnEffects:

@@ -16,24 +16,24 @@ import (
 )
 
 const (
-	// maxInline bounds one message, and maxTexts all messages that are queued or on
-	// their way, in bytes of their JSON (a character may take six bytes).
+	// maxInline bounds one message, and maxTexts all messages that are queued or on their
+	// way, in bytes of JSON (a character may take six).
 	maxInline = 256 << 10
 	maxTexts  = 768 << 10
 
-	// unusedFor bounds the time for which a session that closes after its first turn waits
-	// for the message that begins that turn.
+	// unusedFor is how long a session that closes after its first turn waits for that
+	// turn's message.
 	unusedFor = 10 * time.Minute
 
-	// LostAfter is the default time for which a host is out of reach before it counts as
-	// lost. A machine takes about that long to restart.
+	// LostAfter is the default time after which an unreachable host is lost. A reboot takes
+	// about that long.
 	LostAfter = 5 * time.Minute
 )
 
-// check returns the options of a session with their defaults, or refuses the input.
+// check returns the options with defaults, or refuses the input.
 func (in Input) check(ctx workflow.Context, mostOften time.Duration) (Options, error) {
 	opt, err := in.Options.withDefaults(mostOften)
-	if err == nil && in.Carry == nil { // only for a new session: a session that continues with a policy which this version cannot read declines everything
+	if err == nil && in.Carry == nil { // a continued session declines everything if this version cannot read its policy
 		err = ruling.CheckPolicy(opt.Policy)
 	}
 	switch id := workflow.GetInfo(ctx).WorkflowExecution.ID; {
@@ -42,7 +42,7 @@ func (in Input) check(ctx workflow.Context, mostOften time.Duration) (Options, e
 		err = fmt.Errorf("id %q: use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit", kit.Cut(in.ID, kit.MaxWord))
 	case id != protocol.SessionID(in.ID):
 		// The id identifies the session's leases and folders.
-		err = fmt.Errorf("it runs as %q and must run as %q", kit.Cut(id, kit.MaxWord), protocol.SessionID(in.ID))
+		err = fmt.Errorf("its workflow id is %q and must be %q", kit.Cut(id, kit.MaxWord), protocol.SessionID(in.ID))
 	}
 	if err != nil {
 		return opt, kit.Refuse(protocol.RefusedBadInput, "start session %s: %v", kit.Cut(in.ID, kit.MaxWord), err)
@@ -50,7 +50,7 @@ func (in Input) check(ctx workflow.Context, mostOften time.Duration) (Options, e
 	return opt, nil
 }
 
-// Check returns why a session workflow would refuse to start with these options.
+// Check returns why a session would refuse these options.
 func (o Options) Check() error {
 	o, err := o.withDefaults(kit.MostOften)
 	if err != nil {
@@ -81,7 +81,7 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	switch o.OnInterrupt {
 	case protocol.InterruptAsk, protocol.InterruptContinue, protocol.InterruptFail:
 	default:
-		return o, fmt.Errorf("on_interrupt %q is none of ask, continue, fail", kit.Cut(o.OnInterrupt, kit.MaxWord))
+		return o, fmt.Errorf("unknown on_interrupt %q: use ask, continue or fail", kit.Cut(o.OnInterrupt, kit.MaxWord))
 	}
 	if err := o.checkCredentials(); err != nil {
 		return o, err
@@ -110,13 +110,13 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	switch o.OnLimit {
 	case "", protocol.LimitFail, protocol.LimitWait:
 	default:
-		return o, fmt.Errorf("on_limit %q is none of fail, wait", kit.Cut(o.OnLimit, kit.MaxWord))
+		return o, fmt.Errorf("unknown on_limit %q: use fail or wait", kit.Cut(o.OnLimit, kit.MaxWord))
 	}
 	if o.OnAuth == "" && o.Credentials == protocol.CredentialsBroker {
 		o.OnAuth = protocol.AuthRetry
 	}
 	if !protocol.IsSandbox(o.Sandbox) {
-		return o, fmt.Errorf("sandbox %q is none of read-only, workspace-write, danger-full-access", kit.Cut(o.Sandbox, kit.MaxWord))
+		return o, fmt.Errorf("unknown sandbox %q: use read-only, workspace-write or danger-full-access", kit.Cut(o.Sandbox, kit.MaxWord))
 	}
 	if err := o.Confine.Check(o.Sandbox); err != nil {
 		return o, err
@@ -124,7 +124,7 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	switch o.ApprovalPolicy {
 	case "untrusted", "on-request", "never":
 	default:
-		return o, fmt.Errorf("approval policy %q is none of untrusted, on-request, never", kit.Cut(o.ApprovalPolicy, kit.MaxWord))
+		return o, fmt.Errorf("unknown approval policy %q: use untrusted, on-request or never", kit.Cut(o.ApprovalPolicy, kit.MaxWord))
 	}
 	if o.Expiry < 0 || o.TurnTimeout < 0 || negative(o.Bounds) {
 		return o, fmt.Errorf("durations and budgets must not be negative")
@@ -135,7 +135,7 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 		}
 	}
 	if o.Seed != "" && o.SeedPool != "" {
-		return o, fmt.Errorf("seed %s and seed pool %s: it can have one of them", o.Seed, o.SeedPool)
+		return o, fmt.Errorf("both seed %s and seed pool %s are given: give only one", o.Seed, o.SeedPool)
 	}
 	labels := len(o.Labels)
 	//workflowcheck:ignore // a sum does not depend on the order
@@ -150,8 +150,7 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	})
 }
 
-// checkSnapshots sets the defaults of snapshots, parking and lost hosts, and checks
-// these options.
+// checkSnapshots also covers parking and lost hosts.
 func (o *Options) checkSnapshots(mostOften time.Duration) error {
 	sn := &o.Snapshot
 	if sn.Work == "" {
@@ -175,7 +174,7 @@ func (o *Options) checkSnapshots(mostOften time.Duration) error {
 		{"on_host_lost", o.OnHostLost, []string{protocol.HostLostWait, protocol.HostLostMove}},
 	} {
 		if !slices.Contains(w.of, w.is) {
-			return fmt.Errorf("%s %q is none of %s", w.what, kit.Cut(w.is, kit.MaxWord), strings.Join(w.of, ", "))
+			return fmt.Errorf("unknown %s %q: use one of %s", w.what, kit.Cut(w.is, kit.MaxWord), strings.Join(w.of, ", "))
 		}
 	}
 	excludes := 0
@@ -190,7 +189,7 @@ func (o *Options) checkSnapshots(mostOften time.Duration) error {
 	case sn.Every > 0 && sn.Every < mostOften:
 		return fmt.Errorf("a snapshot every %v is too often, at least %v", sn.Every, mostOften)
 	case o.From != "" && len(o.From) > kit.MaxWord:
-		return fmt.Errorf("it is to begin from a snapshot whose name has %d bytes, at most %d", len(o.From), kit.MaxWord)
+		return fmt.Errorf("from: the snapshot's name has %d bytes, at most %d", len(o.From), kit.MaxWord)
 	case o.ParkAfter > 0 && sn.When == protocol.SnapshotOff:
 		return fmt.Errorf("a session that takes no snapshots cannot park")
 	case o.OnHostLost == protocol.HostLostMove && sn.When == protocol.SnapshotOff:
@@ -207,11 +206,11 @@ func (o Options) checkCredentials() error {
 			return fmt.Errorf("credentials of a broker need a seed that is a ChatGPT login")
 		}
 	default:
-		return fmt.Errorf("credentials %q are none of planted, broker", kit.Cut(o.Credentials, kit.MaxWord))
+		return fmt.Errorf("unknown credentials %q: use planted or broker", kit.Cut(o.Credentials, kit.MaxWord))
 	}
 	switch o.OnAuth {
 	case "", protocol.AuthRetry, protocol.AuthAsk:
 		return nil
 	}
-	return fmt.Errorf("on_auth %q is none of retry, ask", kit.Cut(o.OnAuth, kit.MaxWord))
+	return fmt.Errorf("unknown on_auth %q: use retry or ask", kit.Cut(o.OnAuth, kit.MaxWord))
 }

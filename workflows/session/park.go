@@ -14,17 +14,12 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A parked session holds no process, no slot and no seed. The store has all that the
-// session needs to go on. Its folder stays on the host without a credential, so that
-// nothing has to be transferred if the session comes back to that host.
-
 // Parked says since when a session is parked, and by whom.
 type Parked struct {
 	Since time.Time `json:"since"`
 	By    string    `json:"by,omitempty"`
 }
 
-// warm is the folder that a parked session left on its host.
 type warm struct {
 	Spec       protocol.HostSpec `json:"spec"`
 	Generation int64             `json:"generation"`
@@ -32,7 +27,6 @@ type warm struct {
 	Since      time.Time         `json:"since"`
 }
 
-// parkingPart parks the session, brings it back, and archives it.
 type parkingPart struct {
 	*core
 	turns   *turnsPart
@@ -45,35 +39,33 @@ type parkingPart struct {
 	views   *viewsPart
 	pushes  *pushesPart
 
-	sleep *kit.Alarm // goes off when an idle session is to park
-	now   bool       // the session is parking
+	sleep *kit.Alarm
+	now   bool
 }
 
-// parkState is the state of parking and moving: of leaving a host, and of coming back to it
-// or to another host.
 type parkState struct {
-	Parked  *Parked                `json:"parked,omitempty"` // set while the session is parked
+	Parked  *Parked                `json:"parked,omitempty"`
 	Warm    *warm                  `json:"warm,omitempty"`
-	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when the session has had nothing to do
-	Park    *protocol.Park         `json:"park,omitempty"`    // a request to park
-	Resume  *protocol.Resume       `json:"resume,omitempty"`  // a request to come up, or to go elsewhere
-	Down    *protocol.Interrupt    `json:"down,omitempty"`    // an interrupt that called off coming back
-	UpAs    protocol.SessionStatus `json:"up_as,omitempty"`   // the status that the session gets when it has come up, if not idle
-	Ups     int                    `json:"ups,omitempty"`     // hosts in a row that could not be reached
-	Was     string                 `json:"was,omitempty"`     // the host before this one
-	Moved   *moved                 `json:"moved,omitempty"`   // set until codex has been told of the move
+	QuietAt time.Time              `json:"quiet_at,omitzero"` // since when there is nothing to do
+	Park    *protocol.Park         `json:"park,omitempty"`
+	Resume  *protocol.Resume       `json:"resume,omitempty"`
+	Down    *protocol.Interrupt    `json:"down,omitempty"`  // called off coming back, parking or moving
+	UpAs    protocol.SessionStatus `json:"up_as,omitempty"` // status after coming up, if not idle
+	Ups     int                    `json:"ups,omitempty"`   // unreachable hosts in a row
+	Was     string                 `json:"was,omitempty"`   // the former host
+	Moved   *moved                 `json:"moved,omitempty"` // set until codex has been told of the move
 	Lost    *protocol.LostView     `json:"lost,omitempty"`
 }
 
-// quiet reports whether codex does nothing, and is not about to do anything.
+// quiet reports whether codex does nothing and is not about to.
 func (s *parkingPart) quiet() bool {
 	st := s.st
 	return st.Layout != nil && st.Lease != nil && !st.Running && st.Close == nil && len(st.Sends) == 0 && st.Retired == nil &&
 		!st.Stirred && st.Status != protocol.Failed && len(s.pushes.wanted) == 0
 }
 
-// parkDue reports whether the session is to park now: somebody asked for it, or
-// the session has been idle for long enough.
+// parkDue reports whether to park: on request, to leave a drained host, or after idling
+// long enough.
 func (s *parkingPart) parkDue() bool {
 	if !s.quiet() || s.turns.canBegin() {
 		return false
@@ -85,7 +77,8 @@ func (s *parkingPart) parkDue() bool {
 	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
 }
 
-// parkAt returns when an idle session parks by itself. Zero means never.
+// parkAt returns when an idle session parks by itself or leaves a drained host; zero means
+// never.
 func (s *parkingPart) parkAt() time.Time {
 	if at := s.leaveAt(); !at.IsZero() {
 		return at
@@ -102,18 +95,17 @@ func (s *parkingPart) setSleep() {
 	}
 }
 
-// park stops codex, saves the session, and gives back its host and its seed. A
-// message that comes meanwhile calls park off at any step, and the session goes on
-// where it is. If park fails, the session stays on its host.
+// park stops codex, saves the session, and gives back its host and seed. A message calls
+// park off at any step. The session then stays on its host, as it does if park fails.
 func (s *parkingPart) park() *protocol.Failure {
 	by := s.parkedBy()
-	// This condition does not ask the table of steps: a move also begins with parking, and
-	// a queued message does not call off a move.
+	// A move also begins with parking, and a queued message does not call off a move. So
+	// this does not ask the table of steps.
 	wanted := func() bool {
 		return s.st.Close != nil || s.st.Down != nil || s.st.Resume == nil && s.turns.canBegin()
 	}
-	// A snapshot that is being taken may be almost complete, and then saves most of the
-	// work of the last one.
+	// A snapshot in progress may be almost complete, and saves most of the work of the last
+	// one.
 	err := s.await(func() bool { return s.snaps.taking == nil || wanted() || s.full() })
 	if err == nil && s.snaps.taking != nil && !wanted() {
 		return nil // the next run parks
@@ -126,13 +118,13 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.now = true
 	s.publish()
 	name, spec := s.st.Lease.Spec.Name, s.snaps.lastSnapshot()
-	gone := s.st.SeedGone // the seed may be granted again while the activity runs
+	gone := s.st.SeedGone // it may be granted again while the activity runs
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
 	}
 	var out snaps.ParkSessionResult
 	err = s.inLine(kit.ForAWhile(s.ctx, wanted), func() (err error) {
-		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
+		s.st.PumpN++
 		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, placeJobs.ParkSession, snaps.ParkSessionInput{
 			TakeSnapshotInput: snaps.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
 			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
@@ -142,7 +134,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.now = false
 	last := *s.st.Snap.Last
 	s.st.Snap.Last = nil // another attempt takes another snapshot
-	// Even an attempt that failed early may have stopped codex and removed its login.
+	// Even a failed attempt may have stopped codex and removed its login.
 	s.st.Alive, s.st.Bare, s.st.QuietAt = false, true, workflow.Now(s.ctx)
 	switch {
 	case err != nil && wanted():
@@ -150,7 +142,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	case err != nil:
 		f := kit.FailureOf("park on "+name, err)
 		if gone && (f.Kind == protocol.ErrTypeLoginUnsaved || f.Kind == protocol.ErrTypeSeedFenced) {
-			f.Kind, f.Final = KindSeedAway, false // the session may park when nobody else holds the seed, or when it has the seed again
+			f.Kind, f.Final = KindSeedAway, false // it passes when nobody else holds the seed, or this session does again
 		}
 		s.snaps.snapshotFailed(last, f)
 		s.st.Error = f
@@ -159,7 +151,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.snaps.tookSnapshot(last, out.Snapshot, false)
 	s.st.Pump.Seq, s.st.Handing, s.st.Reap = out.Seq, nil, false
 	s.st.Stopped = true
-	if wanted() { // called off at the last moment: the session still has its host and its seed
+	if wanted() { // called off at the last moment: host and seed are still held
 		return nil
 	}
 	s.st.Warm = &warm{Spec: s.st.Lease.Spec, Generation: s.st.Generation, Layout: *s.st.Layout, Since: workflow.Now(s.ctx)}
@@ -168,21 +160,16 @@ func (s *parkingPart) park() *protocol.Failure {
 	return nil
 }
 
-// toldToGo reports whether somebody wants the session to park, to be archived, or
-// to move to another host.
 func (s *parkingPart) toldToGo() bool {
 	return s.st.Park != nil || s.st.Archived != nil || s.st.Resume != nil
 }
 
-// parkAsTold parks a session because somebody asked for it, or because the session
-// is to go on elsewhere. It waits out failures that pass. If the session does not
-// go elsewhere, a message ends both the wait and the wish to park. An interrupt
-// calls off parking and moving. again means that the run only stopped to continue
-// as new.
+// parkAsTold parks a session on request, also in order to move. It waits out failures that
+// pass.
 func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 	doing := s.parkOnHost()
 	if t := s.st.Trouble; t != nil && t.Doing != doing {
-		s.st.Trouble = nil // the fault concerns the codex that the session leaves
+		s.st.Trouble = nil // the fault is of the codex that the session leaves
 	}
 	var last *protocol.Failure
 	leave := func() bool {
@@ -225,18 +212,17 @@ func (s *parkingPart) parkAsTold() (f *protocol.Failure, again bool) {
 	return f, false
 }
 
-// waitsToLeave reports whether the session waits for another attempt to park or to
-// leave its host, as a person asked.
+// waitsToLeave reports whether the session waits for another attempt to park or move on
+// request.
 func (s *parkingPart) waitsToLeave() bool {
 	t := s.st.Trouble
 	return t != nil && s.st.Layout != nil && t.Doing == s.parkOnHost() && (s.st.Park != nil || s.st.Resume != nil)
 }
 
-// parkOnHost returns the words for the attempt to park.
 func (s *parkingPart) parkOnHost() string { return "park on " + s.hostName() }
 
-// goesAway reports whether a session that is to move leaves its host without parking there,
-// because the host cannot be reached. It then goes on from its newest snapshot.
+// goesAway reports whether a session that is to move leaves a host that cannot be reached,
+// without parking.
 func (s *parkingPart) goesAway(f *protocol.Failure) bool {
 	return f != nil && f.Kind == protocol.ErrTypeUnreachable && s.moving.cannotMove() == ""
 }
@@ -255,8 +241,8 @@ func (s *parkingPart) parkedBy() string {
 	return "park_after"
 }
 
-// goDown gives back the host and the seed. clean means that an activity has checked that
-// the credential is gone from the host, and that codex's changes to it are saved.
+// goDown gives back the host and the seed. clean means that an activity checked that the
+// credential is gone from the host and codex's changes to it are saved.
 func (s *parkingPart) goDown(p *Parked, slot lease.Release, clean bool) {
 	st := s.st
 	if st.Status == protocol.Interrupted {
@@ -285,12 +271,11 @@ func (s *parkingPart) goDown(p *Parked, slot lease.Release, clean bool) {
 	st.Lease, st.Layout, st.Lost, st.Leave = nil, nil, nil, nil
 	st.Alive, st.Touched, st.Stopped, st.Bare, st.Reap = false, false, true, false, false
 	if p != nil {
-		st.Park = nil // a second request to park is done as well
+		st.Park = nil
 		s.become(protocol.Parked)
 	}
 }
 
-// rest keeps the session parked until it has something to do.
 func (s *parkingPart) rest() error {
 	s.become(protocol.Parked)
 	s.publish()
@@ -300,16 +285,13 @@ func (s *parkingPart) rest() error {
 	})
 }
 
-// wantsUp reports whether a parked session is to come back.
 func (s *parkingPart) wantsUp() bool { return s.st.Resume != nil || s.turns.canBegin() }
 
-// comeUp gets a host and a seed again, and prepares the host. again means that the run only
-// stopped to continue as new.
 func (s *parkingPart) comeUp() (again bool) {
 	s.st.Parked, s.st.Downed = nil, false
 	s.become(protocol.Resuming)
 	s.obeyed = s.st.Resume
-	queued := s.st.Resume == nil && s.wantsUp() // after a resume the session comes up even if nothing is queued
+	queued := s.st.Resume == nil && s.wantsUp() // a resume brings it up even with an empty queue
 	f, again := s.keepTrying("come back", func() bool { return queued && !s.wantsUp() && !s.st.Running }, s.prepareSomewhere)
 	if f != nil && !again && s.wishes() && s.st.Layout == nil && s.st.Down == nil && kit.FailurePasses(f) {
 		s.obeyWish(f)
@@ -324,7 +306,7 @@ func (s *parkingPart) comeUp() (again bool) {
 		s.stayDown(f)
 	case f != nil:
 		s.process.unableToStart(f)
-	case s.st.Layout == nil && s.leases.leavesTurn(): // interrupted while it stood in the line of a seed
+	case s.st.Layout == nil && s.leases.leavesTurn(): // interrupted in the line of a seed
 		s.stayDown(&protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Interrupt) + ": the session does not come back by itself"})
 	case s.st.UpAs != "":
 		s.become(s.st.UpAs)
@@ -336,18 +318,18 @@ func (s *parkingPart) comeUp() (again bool) {
 	return again
 }
 
-// MaxUps bounds how many unreachable hosts are tried in a row.
+// MaxUps bounds the unreachable hosts that are tried in a row.
 const MaxUps = 3
 
-// mayTryElsewhere reports whether the session may try another host after the granted host
-// could not be used. Nothing of the session ran on that host, so OnHostLost does not apply.
-// A host that a person named is tried again as long as its failure is one that passes.
+// mayTryElsewhere reports whether to try another host. Nothing of the session ran on this
+// one, so OnHostLost does not apply. A host that a person named is tried again while its
+// failure passes.
 func (s *parkingPart) mayTryElsewhere(f *protocol.Failure) bool {
 	return hosts.HostFault(f.Kind) && s.opt.Host == "" && !(s.st.Named && kit.FailurePasses(f)) && s.st.Lease != nil && s.st.Ups < MaxUps
 }
 
-// prepareFirst is prepare for a session that was never on a host. It waits out
-// failures that pass, and shows them.
+// prepareFirst is prepare for a session that was never on a host. It waits out failures
+// that pass.
 func (s *parkingPart) prepareFirst() (f *protocol.Failure, again bool) {
 	for {
 		s.obeyed = s.st.Resume
@@ -364,9 +346,8 @@ func (s *parkingPart) prepareFirst() (f *protocol.Failure, again bool) {
 	}
 }
 
-// prepareSomewhere is prepare on any host that has what the session asks for. Trying a host
-// that cannot be used takes some seconds; the pool then gives that host to nobody else.
-// Each attempt tries a bounded number of hosts.
+// prepareSomewhere is prepare on any suitable host. An unusable host costs some seconds,
+// after which the pool gives it to nobody else.
 func (s *parkingPart) prepareSomewhere() (f *protocol.Failure, again bool) {
 	if s.st.Trouble != nil {
 		s.st.Ups = 0
@@ -386,14 +367,11 @@ func (s *parkingPart) prepareSomewhere() (f *protocol.Failure, again bool) {
 	}
 }
 
-// wishes reports whether somebody asked a waiting session to try again now, or to
-// try another host.
+// wishes reports whether somebody asked a waiting session to try again, here or elsewhere.
 func (s *parkingPart) wishes() bool {
 	return s.st.Resume != nil && s.st.Resume != s.obeyed && s.st.Close == nil
 }
 
-// obeyWish handles a request to resume that comes while the session waits to be prepared on
-// a host. The session tries again now, or tries another host.
 func (s *parkingPart) obeyWish(f *protocol.Failure) {
 	s.tryNow()
 	if wish := s.st.Resume; s.st.Lease == nil || wish.Host == "" || wish.Host == s.st.Lease.Spec.Name {
@@ -405,20 +383,18 @@ func (s *parkingPart) obeyWish(f *protocol.Failure) {
 	s.passOn(f)
 }
 
-// passOn gives back a host that could not be reached, so that another is tried.
 func (s *parkingPart) passOn(f *protocol.Failure) {
 	s.st.Ups++
 	s.st.Named = false
 	s.note(conversation.Note{Type: "error", Text: f.Message + "; another host is tried", Data: failureData(f)})
 	left := s.leases.leftNow(f.Message)
-	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun // nothing of the session was ever there
+	left.Discard = left.Discard || left.Layout == nil && !s.st.Begun
 	s.st.Warm = nil
 	s.goDown(nil, lease.Release{Left: left}, !s.st.Touched)
 }
 
-// stayDown parks a session that could not come up, and says why. The store has all of the
-// session. The next message makes the session try again, and so does a resume. If that
-// works, what was to run runs.
+// stayDown parks a session that could not come up. The next message or resume makes it try
+// again, and then runs what was to run.
 func (s *parkingPart) stayDown(f *protocol.Failure) {
 	s.st.Trouble, s.st.Down, s.st.Ups, s.st.Named = nil, nil, 0, false
 	if f.Hint == "" {
@@ -458,9 +434,9 @@ func (s *parkingPart) checkPark(p protocol.Park) error {
 	}
 	switch {
 	case s.st.Parked != nil:
-		return nil // the session is parked already
+		return nil
 	case s.opt.Snapshot.When == protocol.SnapshotOff:
-		return kit.Refuse(protocol.RefusedState, "session %s takes no snapshots, so nothing of it would outlive its host", s.id)
+		return kit.Refuse(protocol.RefusedState, "session %s cannot park: it takes no snapshots, so its work exists only on its host", s.id)
 	case len(s.st.Open()) > 0:
 		return kit.Refuse(protocol.RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
@@ -486,9 +462,8 @@ func (s *parkingPart) takePark(p protocol.Park) (protocol.SessionView, error) {
 	return s.view(), nil
 }
 
-// forgetTrouble removes the error of an earlier attempt from the view, so that
-// somebody who asks again sees the result of the new attempt. The reason why a
-// turn was interrupted stays.
+// forgetTrouble removes the error of an earlier attempt from the view, unless it says why a
+// turn was interrupted.
 func (s *parkingPart) forgetTrouble() {
 	if s.st.Status == protocol.Idle || s.st.Status == protocol.Parked {
 		s.st.Error = nil

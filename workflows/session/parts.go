@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// session is the workflow while it runs. Its own methods are the loop, the handlers
-// of messages, and the change to the next run.
+// session is the workflow while it runs: the loop, the handlers of messages, and the change
+// to the next run.
 type session struct {
 	*core
 	turns     *turnsPart     // begins and ends turns: turns.go, endedby.go, interrupted.go, foreign.go, authretry.go
@@ -25,14 +25,13 @@ type session struct {
 	views     *viewsPart     // shows the session, changes nothing: view.go
 	pushes    *pushesPart    // pushes the session's work: push.go
 
-	table []loopStep              // what the loop does
+	table []loopStep
 	doors []door                  // signal channels, to be emptied before a rollover
-	lease workflow.ReceiveChannel // answers of pools and seeds
-	calls workflow.ReceiveChannel // requests of pools that ask what the session holds
-	goes  workflow.ReceiveChannel // orders of its pool to leave a host that is drained
+	lease workflow.ReceiveChannel // of pools and seeds
+	calls workflow.ReceiveChannel // of pools that ask what the session holds
+	goes  workflow.ReceiveChannel // orders to leave a drained host
 }
 
-// assembled makes a session with all its parts around a core.
 func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),

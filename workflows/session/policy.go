@@ -14,27 +14,24 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
 
-// A session may have two policies: its own, and its seed's. Both judge what codex asks for,
-// and the stricter ruling counts. The pump's worker judges (see activities/pumps/judge.go). The
-// workflow applies what a policy says about people: how long they have to decide, and who
-// must sign (policysigned.go).
+// Of the policies of the session and of its seed, the stricter ruling counts. The pump's
+// worker judges requests (activities/pumps/judge.go). The workflow applies how long people
+// have to decide, and who must sign (policysigned.go).
 
-// keepJudged bounds the number of requests answered by a policy that are kept; the newest
-// are kept.
+// keepJudged bounds the kept requests that policies answered.
 const keepJudged = 20
 
-// policyState holds what the policies need to judge, and what they did.
 type policyState struct {
 	SeedPolicy   string            `json:"seed_policy,omitempty"`
 	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
-	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why the policy cannot be used, as a worker reported
-	Judged       []protocol.Judged `json:"judged,omitempty"`          // the newest requests that policies answered
-	Requesters   []string          `json:"requesters,omitempty"`      // who sent the running turn's messages
-	// FormerRequesters are the requesters of the previous turn.
+	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why it cannot be used
+	Judged       []protocol.Judged `json:"judged,omitempty"`
+	Requesters   []string          `json:"requesters,omitempty"` // who sent the running turn's messages
+	// FormerRequesters sent those of the previous turn.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
 }
 
-// rulings returns the policies that apply now. It parses each text once.
+// rulings returns the present policies. It parses each text once.
 func (s *approvalsPart) rulings() (all []ruling.Ruling) {
 	for _, p := range []struct{ of, text string }{{ruling.OfSession, s.opt.Policy}, {ruling.OfSeed, s.st.SeedPolicy}} {
 		if p.text == "" {
@@ -83,8 +80,7 @@ func (s *approvalsPart) heardOfPolicy(out pumps.RunPumpResult) {
 	}
 }
 
-// seedPolicy sets the policy of a seed that was granted. Decisions made under
-// another policy no longer apply.
+// seedPolicy sets a granted seed's policy. Decisions under another policy no longer apply.
 func (s *approvalsPart) seedPolicy(text string) {
 	if s.st.SeedPolicy != text && s.st.Begun {
 		s.st.Grants, s.st.Earlier = nil, nil
@@ -92,7 +88,6 @@ func (s *approvalsPart) seedPolicy(text string) {
 	s.st.SeedPolicy = text
 }
 
-// expiry returns how long people have to decide.
 func (s *approvalsPart) expiry() time.Duration {
 	var least time.Duration
 	for _, r := range s.rulings() {
@@ -106,9 +101,8 @@ func (s *approvalsPart) expiry() time.Duration {
 	return s.opt.Expiry
 }
 
-// requestedBy records who sent a message that codex works on, because codex asks on behalf
-// of the sender. A message that the session itself made changes nothing: it counts as sent
-// by those who sent the messages before it.
+// requestedBy records the sender of a message, on whose behalf codex asks. A message of the
+// session's own counts as sent by the earlier senders.
 func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	if strings.HasPrefix(m.ID, s.id+".") {
 		return
@@ -124,25 +118,23 @@ func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	}
 }
 
-// unknownAsks reports whether some sender on whose behalf codex asks is unknown.
 func (s *approvalsPart) unknownAsks() bool {
 	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
 }
 
-// maxRequesters bounds how many people may steer one turn if its requesters may not
-// decide.
+// maxRequesters bounds how many people may steer one turn if requesters may not decide.
 const maxRequesters = 100
 
-// checkRequester refuses a message if requesters may not decide and either its
-// sender is unknown or too many people steered the turn already.
+// checkRequester refuses unknown senders, and too many senders, if requesters may not
+// decide.
 func (s *approvalsPart) checkRequester(m protocol.Message) error {
 	for _, r := range s.rulings() {
 		switch {
 		case r.Allowed() == nil || r.RequesterMayDecide:
 		case m.By == "":
-			return kit.Refuse(protocol.RefusedBadInput, `message %s: say who sends it ("by"): the policy of the %s keeps who asks from deciding`, m.ID, r.Of)
+			return kit.Refuse(protocol.RefusedBadInput, `message %s: the field "by" (the sender) is missing: the policy of the %s does not let the sender decide on the turn's approvals`, m.ID, r.Of)
 		case len(s.st.Requesters) >= maxRequesters && m.Mode == "steer" && !slices.Contains(s.st.Requesters, m.By):
-			return kit.Refuse(protocol.RefusedState, "message %s: too many people steered this turn for the policy of the %s to tell them from who may decide", m.ID, r.Of)
+			return kit.Refuse(protocol.RefusedState, "message %s: %d people have already sent messages to this turn, which is the limit under the policy of the %s (senders may not decide): send it as the next turn", m.ID, maxRequesters, r.Of)
 		}
 	}
 	return nil
@@ -160,8 +152,7 @@ func (s *approvalsPart) policyViews() (own, seed *protocol.PolicyView) {
 	return own, seed
 }
 
-// judgedViews returns the newest requests that a policy answered, in the form of approvals.
-// No person was asked to decide them.
+// judgedViews returns as approvals what policies answered. No person was asked.
 func (s *approvalsPart) judgedViews() (all []protocol.Approval) {
 	for _, j := range s.st.Judged {
 		at := time.UnixMilli(j.AtMS).UTC()

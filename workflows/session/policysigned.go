@@ -22,19 +22,18 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
 
-// If a policy names approvers, a name in a message is not enough. A decision counts
-// only with a signature of an approver over exactly this decision on exactly this
-// approval. To accept, as many people as the policy requires must sign the same
-// decision. To decline, one is enough. An expiry needs no signature.
+// If a policy names approvers, a decision counts only with an approver's signature over
+// exactly this decision on exactly this approval. To accept, as many people as the policy
+// requires must sign the same. To decline, one is enough. An expiry needs no signature.
 
-// MaxSignature bounds an armored signature: an RSA certificate is the longest.
+// MaxSignature bounds an armored signature, in bytes: an RSA certificate is the longest.
 const MaxSignature = 32 << 10
 
-// agreedOn returns the parts of two agreements that must be equal for two people to agree.
+// agreedOn is equal if two people agree.
 func agreedOn(a protocol.Agreement) [3]string { return [3]string{a.Outcome, a.Scope, a.Payload} }
 
-// SignedMessage returns the text that the signature of a decision covers. The time of the
-// approval is formatted as in its JSON.
+// SignedMessage returns the text that a decision's signature covers, with askedAt as in the
+// approval's JSON.
 func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte, error) {
 	payload, err := payloadOf(d)
 	if err != nil {
@@ -50,10 +49,9 @@ func SignedMessage(session string, askedAt time.Time, d protocol.Decide) ([]byte
 
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant that go
-// with an outcome; empty if there are none. If the decision names a blob with secret
-// answers, the digest covers the plain answers and the blob's key:
-// {"answers":{…},"answers_blob":"…"}.
+// payloadOf returns the SHA-256 of the canonical JSON of the answers or the grant, or "".
+// With secret answers that is {"answers":{…},"answers_blob":"…"}, with the plain answers
+// and the blob's key.
 func payloadOf(d protocol.Decide) (string, error) {
 	raw := d.Answers
 	if given(d.Grant) {
@@ -75,12 +73,11 @@ func payloadOf(d protocol.Decide) (string, error) {
 
 func quoted(s string) string {
 	//workflowcheck:ignore // JSON is a pure function
-	b, _ := json.Marshal(s) // a string can always be encoded
+	b, _ := json.Marshal(s) // cannot fail
 	return string(b)
 }
 
-// canonicalJSON returns raw with sorted keys, no spaces, and numbers as they were
-// written.
+// canonicalJSON returns raw with sorted keys, no spaces, and numbers as written.
 func canonicalJSON(raw []byte) (string, error) {
 	if !utf8.Valid(raw) {
 		return "", errors.New("answers and grants are text in UTF-8")
@@ -102,9 +99,8 @@ func canonicalJSON(raw []byte) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), nil
 }
 
-// plainDecide replaces answers and grant of a signed decision by exactly what was signed.
-// Otherwise, if a key occurs twice in the raw text, another parser might take the other
-// value.
+// plainDecide replaces answers and grant by exactly what was signed. If a key occurs twice,
+// another parser might take the other value.
 func plainDecide(d protocol.Decide) protocol.Decide {
 	if d.Signature == "" {
 		return d
@@ -127,14 +123,13 @@ func (s *approvalsPart) signing() (all []ruling.Ruling) {
 	return all
 }
 
-// signed refuses a decision that the policies with approvers do not accept.
 func (c checkedDecide) signed(*protocol.Decision) error {
 	_, err := c.s.signers(c.a, c.d)
 	return err
 }
 
-// signers checks a decision by each policy that names approvers. It returns the
-// signer's agreement. At least one of the policies must accept the signature.
+// signers checks a decision by each policy that names approvers, and returns the signer's
+// agreement. At least one policy must accept the signature.
 func (s *approvalsPart) signers(a *approvalState, d protocol.Decide) (protocol.Agreement, error) {
 	word := protocol.Agreement{By: d.By, Outcome: d.Outcome, Scope: cmp.Or(d.Scope, "once"), Reason: d.Reason, At: workflow.Now(s.ctx)}
 	if len(d.Signature) > MaxSignature {
@@ -152,7 +147,7 @@ func (s *approvalsPart) signers(a *approvalState, d protocol.Decide) (protocol.A
 		return word, kit.Refuse(protocol.RefusedBadInput, "decide %s: %v", d.Approval, err)
 	}
 	word.As, word.By = map[string]string{}, ""
-	for _, r := range policies { // a policy that cannot be read may require more than all the others
+	for _, r := range policies { // it may require more than the others
 		if r.Broken() != "" {
 			return word, kit.Refuse(protocol.RefusedState, "decide %s: the policy of the %s cannot be used, so nobody can tell who may decide: %.300s", d.Approval, r.Of, r.Broken())
 		}
@@ -174,14 +169,14 @@ func (s *approvalsPart) signers(a *approvalState, d protocol.Decide) (protocol.A
 		return word, kit.Refuse(protocol.RefusedState, "decide %s: %s said so already; %s", d.Approval, word.By, s.missingText(a))
 	case oneSuffices(word.Outcome):
 	case slices.ContainsFunc(a.TakenBack, func(other protocol.Agreement) bool { return agreesAgain(word, other) }):
-		return word, kit.Refuse(protocol.RefusedState, "decide %s: %s said so before and took it back: anybody may have sent that signature again (what they say now counts, and to decline does)", d.Approval, word.By)
+		return word, kit.Refuse(protocol.RefusedState, "decide %s: %s decided this before and then changed it: an earlier decision is not accepted again, because anybody could resend its signature (the newer one counts, and %s can still decline)", d.Approval, word.By, word.By)
 	case len(a.TakenBack) >= MaxTakenBack && slices.ContainsFunc(a.Agreed, func(other protocol.Agreement) bool { return samePerson(word, other) }):
-		return word, kit.Refuse(protocol.RefusedState, "decide %s: minds were changed %d times already: %s can only decline it now", d.Approval, MaxTakenBack, word.By)
+		return word, kit.Refuse(protocol.RefusedState, "decide %s: decisions on it were changed %d times, which is the limit: %s can now only decline", d.Approval, MaxTakenBack, word.By)
 	}
 	return word, nil
 }
 
-// signer returns who signed a decision, if the policy lets that person decide.
+// signer returns who signed, if the policy lets that person decide.
 func (s *approvalsPart) signer(r ruling.Ruling, d protocol.Decide, message []byte) (string, error) {
 	if d.Signature == "" {
 		return "", kit.Refuse(protocol.RefusedState, "decide %s: only signed decisions count (%s): `ctl approval %s %s --sign-with KEYFILE` or `--sign-with agent`; by hand: `ctl approval message %s %s`",
@@ -196,11 +191,11 @@ func (s *approvalsPart) signer(r ruling.Ruling, d protocol.Decide, message []byt
 		return who, nil
 	}
 	if s.unknownAsks() {
-		return "", kit.Refuse(protocol.RefusedState, "decide %s: nobody knows who sent the message of turn %d, and who did may not decide", d.Approval, s.st.TurnN)
+		return "", kit.Refuse(protocol.RefusedState, "decide %s: the sender of a message of turn %d is unknown, and by the policy a sender may not decide: interrupt the turn, or let the approval expire", d.Approval, s.st.TurnN)
 	}
 	for _, by := range s.st.Requesters {
 		if r.IsThem(who, by) {
-			return "", kit.Refuse(protocol.RefusedState, "decide %s: %s sent the message of this turn, and who did may not decide (%s)", d.Approval, who, r.Wants())
+			return "", kit.Refuse(protocol.RefusedState, "decide %s: %s sent a message of this turn, and by the policy a sender may not decide (%s)", d.Approval, who, r.Wants())
 		}
 	}
 	return who, nil
@@ -222,10 +217,9 @@ func agreesAgain(a protocol.Agreement, b protocol.Agreement) bool {
 // MaxTakenBack bounds how often people may change their minds on one approval.
 const MaxTakenBack = 20
 
-// agree takes a decision that was checked, and reports whether it is enough. If the signer
-// decided otherwise before, the earlier decision is taken back and never counts again. A
-// signature does not say when it was made, so everybody who may send messages could send
-// the earlier one again.
+// agree reports whether a decision is enough. An earlier, other decision of the signer
+// never counts again: a signature has no time, so everybody who may send messages could
+// send the earlier one again.
 func (s *approvalsPart) agree(a *approvalState, d protocol.Decide, to *protocol.Decision) bool {
 	policies := s.signing()
 	word, err := s.signers(a, d)
@@ -264,7 +258,7 @@ func oneSuffices(outcome string) bool {
 	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel)
 }
 
-// missing returns how many more people must agree on word before the decision counts.
+// missing returns how many more people must agree on word.
 func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	for _, r := range s.signing() {
 		who := map[string]bool{}
@@ -278,7 +272,7 @@ func (s *approvalsPart) missing(a *approvalState, word [3]string) (most int) {
 	return most
 }
 
-// lacking returns how many people are missing for the decision that most agree on.
+// lacking returns how many are missing for the decision that most agree on.
 func (s *approvalsPart) lacking(a *approvalState) int {
 	least := s.missing(a, [3]string{})
 	for _, b := range a.Agreed {
@@ -315,9 +309,8 @@ func (s *approvalsPart) signedView(a *approvalState, v *protocol.Approval) {
 	}
 }
 
-// mayServe reports whether an earlier decision by these people may answer the same
-// request of this turn. If requesters may not decide, none of them may be a
-// requester of this turn.
+// mayServe reports whether an earlier decision by these people may answer the same request
+// now. If requesters may not decide, none of them may be a requester of this turn.
 func (s *approvalsPart) mayServe(by string) bool {
 	for _, r := range s.signing() {
 		if r.Broken() != "" || !r.RequesterMayDecide && s.unknownAsks() {
@@ -334,24 +327,23 @@ func (s *approvalsPart) mayServe(by string) bool {
 	return true
 }
 
-// askerDecides reports whether every policy that names approvers, and every broken one,
-// lets requesters decide.
+// askerDecides reports whether no policy keeps requesters from deciding. A broken policy
+// does.
 func (s *approvalsPart) askerDecides() bool {
 	return !slices.ContainsFunc(s.signing(), func(r ruling.Ruling) bool { return !r.RequesterMayDecide })
 }
 
-// If a policy does not let requesters decide, lasting refuses decisions that codex itself
-// would remember. After such a decision codex would not ask again, whoever sent the next
-// message.
+// lasting refuses decisions that codex itself would remember, if requesters may not decide:
+// codex would not ask again, whoever sent the next message.
 func (c checkedDecide) lasting(*protocol.Decision) error {
 	d := c.d
 	grants := d.Outcome == string(protocol.Grant) && d.Scope == protocol.ScopeSession
 	if !grants && d.Outcome != string(protocol.Amend) || c.s.askerDecides() {
 		return nil
 	}
-	what := "an amendment holds for all who ask"
+	what := "an amendment"
 	if grants {
-		what = "a grant for the session holds for all who ask"
+		what = "a grant for the session"
 	}
-	return c.no("%s, and by the policy who asks may not decide: give it for this once", what)
+	return c.no("%s would also apply to later messages of other senders, and the policy does not let senders decide: accept or grant it with scope once", what)
 }

@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// placePart makes a host ready for the session.
 type placePart struct {
 	*core
 	approvals *approvalsPart
@@ -25,11 +24,9 @@ type placePart struct {
 	moving    *movingPart
 }
 
-// prepare gets a slot on a host and a seed. It brings codex, the folders, the credential
-// and what was saved of the session to the host. It continues where a former run stopped.
-// again means that the run only stopped to continue as new. Codex is started last. If that
-// fails in a way that passes, the session keeps its host and starts codex when a turn needs
-// it.
+// prepare gets a slot and a seed, and prepares the host. It continues where a former run
+// stopped. Codex is started last. If that fails in a way that passes, the session keeps its
+// host and starts codex when a turn needs it.
 func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 	s.publish()
 	if f := s.pin(); f != nil || s.st.Close != nil {
@@ -64,8 +61,8 @@ func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 	return nil, false
 }
 
-// pin keeps the snapshot with which the session begins from being dropped until the session
-// has a snapshot of its own. Whoever drops snapshots asks the session.
+// pin keeps the snapshot with which the session begins from being pruned until the session
+// has its own.
 func (s *placePart) pin() *protocol.Failure {
 	from := cmp.Or(s.opt.From, s.opt.Workspace.Snapshot)
 	if from == "" || s.st.Pinned {
@@ -83,9 +80,8 @@ func (s *placePart) pin() *protocol.Failure {
 	return nil
 }
 
-// acquireSlot gets a slot. It asks for the host that a resume names, or else for the host
-// that the options name, or else for any host that fits, preferably the one with the
-// session's folder.
+// acquireSlot asks for the host that a resume names, or the options, or else for any host
+// that fits, preferably the one with the session's folder.
 func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 	for s.st.Lease == nil {
 		asked := s.st.Resume
@@ -95,7 +91,7 @@ func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 		}
 		a.Begun = s.st.Begun
 		if asked != nil && asked.Host != "" {
-			a.Host, a.Begun = asked.Host, false // whoever named it is told at once if there is none
+			a.Host, a.Begun = asked.Host, false // a named host that does not exist is refused at once
 		}
 		got, f, again := s.leases.acquire(protocol.PoolID(s.opt.Zone), a, func() bool { return s.st.Resume != asked })
 		switch {
@@ -110,38 +106,37 @@ func (s *placePart) acquireSlot() (f *protocol.Failure, again bool) {
 			s.st.Warm = nil // the pool cleans it up
 		}
 		s.st.Attempt++
-		// The generation begins with the time. If an earlier session had the same id,
-		// longer ago than Temporal remembers, this generation is higher than all that a
-		// host or the store still knows of that session.
+		// The generation begins with the time. So it is higher than all that a host or the
+		// store still knows of an earlier session with the same id, even one that Temporal
+		// has forgotten.
 		s.st.Generation = max(s.st.Generation+1, workflow.Now(s.ctx).Unix())
 	}
 	return nil, false
 }
 
-// cameTo removes the wish to resume, now that the session was granted a host. A wish for
-// another host that came later stays, and makes the session move to that host.
+// cameTo removes a wish to resume that the granted host fulfils. A later wish for another
+// host stays, and makes the session move.
 func (s *placePart) cameTo(host string) {
 	wish := s.st.Resume
 	if wish == nil || wish.Host != "" && wish.Host != host {
 		return
 	}
 	if wish.Host != "" && s.opt.Host != "" {
-		s.opt.Host = host // from now on the session asks for this host only
+		s.opt.Host = host // from now on, only this host
 	}
 	s.st.Named = wish.Host != ""
 	s.st.Resume = nil
 }
 
-// prepareHost makes the host ready for codex. If it returns no failure and the session has
-// no layout, the activity was called off, or the next run continues it. If the workers are
-// busy because many sessions come back at once, it tries until a worker has room.
+// prepareHost makes the host ready for codex. Without a failure and a layout, the activity
+// was called off, or the next run continues it. It waits for busy workers.
 func (s *placePart) prepareHost() *protocol.Failure {
 	s.st.Touched = true
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	var out places.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
-		s.st.PumpN++ // higher than any number that an earlier attempt gave to the host
+		s.st.PumpN++
 		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, placeJobs.PrepareSession, places.PrepareSessionInput{
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
@@ -158,7 +153,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 		if hosts.HostFault(f.Kind) {
 			s.st.Fault = f
 		}
-		if f.Kind == protocol.ErrTypeSeedFenced && s.leases.wantsSeed() { // the seed is asked for again
+		if f.Kind == protocol.ErrTypeSeedFenced && s.leases.wantsSeed() { // asked for again
 			s.st.SeedHeld, f.Kind, f.Final = false, KindSeedAway, false
 			s.st.SeedGone = s.st.Bare // the login is on this host
 		}
@@ -189,7 +184,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	return nil
 }
 
-// restoreFrom returns the state from which the session goes on, or nil if there is none.
+// restoreFrom returns the state from which the session goes on, or nil.
 func (s *placePart) restoreFrom() *snaps.RestoreSpec {
 	r := snaps.RestoreSpec{Snapshot: s.snaps.goodSnapshot()}
 	if r.Snapshot == "" && s.opt.From != "" {
@@ -206,8 +201,7 @@ func (s *placePart) restoreFrom() *snaps.RestoreSpec {
 	return &r
 }
 
-// If the credentials are to come from a broker, cannotBeBrokered refuses a seed that
-// has no access tokens.
+// cannotBeBrokered refuses a seed without access tokens for a broker.
 func (s *placePart) cannotBeBrokered() *protocol.Failure {
 	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == logins.KindChatGPT {
 		return nil

@@ -14,12 +14,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// The session starts codex when a turn needs it, and stops it when it does not answer or
-// has lost a turn. It ends what a dead process left running.
-
-// restart starts codex as the next incarnation. The next pump resumes the thread. If
-// restart returns no failure, the process runs, unless the session is to close. again means
-// that the run only stopped to continue as new.
+// restart starts codex as the next incarnation; the next pump resumes the thread. Without a
+// failure the process runs, unless the session is to close.
 func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	name := s.st.Lease.Spec.Name
 	if s.st.Incarnation == 0 {
@@ -29,10 +25,9 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	}
 	s.publish()
 	s.st.PumpN++
-	s.st.Alive = false // the process is stopped now, or is gone already
+	s.st.Alive = false // stopped now, or gone already
 	if s.st.Incarnation > 0 && !s.st.Stopped {
-		// What the last process left running must not work at the same time as the new
-		// process.
+		// What the last process left running must not work beside the new one.
 		left, err := s.stopServer("clear")
 		if left || err == nil && s.st.Close != nil {
 			return nil, false
@@ -65,8 +60,8 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	return nil, false
 }
 
-// prepareAgain prepares the folder again if its credential may be gone. It asks for
-// the seed again, because a newer generation of it may be on its way here.
+// prepareAgain prepares the folder again if its credential may be gone. It asks for the
+// seed again, because a newer generation may be on its way.
 func (s *processPart) prepareAgain() (f *protocol.Failure, again bool) {
 	if s.leases.wantsSeed() {
 		f, again := s.leases.askForSeedAgain()
@@ -83,18 +78,14 @@ func (s *processPart) prepareAgain() (f *protocol.Failure, again bool) {
 	return s.place.prepareHost(), false
 }
 
-// StartCodex names what a session tries to do when it has its host and needs a
-// process.
+// StartCodex names the step of starting codex on the session's host.
 const StartCodex = "start codex"
 
-// startForTurn starts codex for the running turn.
 func (s *processPart) startForTurn() (again bool) {
-	s.st.Reap = false // starting a new process begins with the same cleanup
+	s.st.Reap = false // starting a process begins with the same cleanup
 	return s.startAgain()
 }
 
-// startAgain starts codex for the running turn, and tries again as long as the
-// failure passes. again means that the run only stopped to continue as new.
 func (s *processPart) startAgain() (again bool) {
 	var last *protocol.Failure
 	f, again := s.keepTrying(StartCodex, func() bool { return last != nil && s.moving.mustMove(last) }, func() (*protocol.Failure, bool) {
@@ -105,7 +96,7 @@ func (s *processPart) startAgain() (again bool) {
 	switch {
 	case again || f == nil || s.st.Close != nil:
 	case s.st.Resume != nil && s.st.Lost == nil && kit.FailurePasses(f):
-		s.st.Resume = nil // the session is on its host already, and tries again at once
+		s.st.Resume = nil // it is on its host, and tries again at once
 		s.tryNow()
 	case s.st.Interrupt != nil && kit.FailurePasses(f):
 		s.endUnbegun()
@@ -116,8 +107,6 @@ func (s *processPart) startAgain() (again bool) {
 	return again
 }
 
-// endUnbegun ends a turn that was interrupted while its session waited to start
-// codex for it.
 func (s *processPart) endUnbegun() {
 	s.st.Trouble = nil
 	if s.turns.inDoubt() {
@@ -128,8 +117,7 @@ func (s *processPart) endUnbegun() {
 	s.become(protocol.Idle)
 }
 
-// unableToStart handles a failure to start codex again. If the host is lost and the session
-// may move, it goes on elsewhere.
+// unableToStart leaves a lost host if the session may move. Otherwise it is cannotStart.
 func (s *processPart) unableToStart(f *protocol.Failure) {
 	if s.moving.mustMove(f) {
 		s.moving.goAway(f)
@@ -139,9 +127,8 @@ func (s *processPart) unableToStart(f *protocol.Failure) {
 }
 
 // cannotStart ends the turn for which codex could not be started. A session that never had
-// a turn fails. Any other session holds its queue until the next message makes it try
-// again. If an earlier process may have had the turn's message, the turn is unknown, not
-// failed.
+// a turn fails; any other holds its queue until the next message. If an earlier process may
+// have the turn's message, the turn is unknown.
 func (s *processPart) cannotStart(f *protocol.Failure) {
 	status := "failed"
 	if s.turns.inDoubt() {
@@ -162,8 +149,8 @@ func (s *processPart) cannotStart(f *protocol.Failure) {
 	}
 }
 
-// refusedByCodex handles a handshake or a thread that codex refuses. A thread that
-// cannot be resumed is never replaced by a new one.
+// refusedByCodex handles a refused handshake or thread. A thread that had a turn is never
+// replaced.
 func (s *processPart) refusedByCodex(p *protocol.Problem) {
 	f := kit.FailureOfProblem(p)
 	if f == nil {
@@ -177,8 +164,8 @@ func (s *processPart) refusedByCodex(p *protocol.Problem) {
 		return
 	}
 	if f.Kind == "thread_missing" && !s.st.HasTurn && s.st.MayHaveTurn {
-		// The message whose outcome is unknown did not reach the thread. So the
-		// thread never had a turn, and there is nothing to lose.
+		// The thread lacks the uncertain message: it never had a turn, and there is nothing
+		// to lose.
 		s.st.MayHaveTurn = false
 		s.note(conversation.Note{Type: "state", Text: "the thread never had a turn and cannot be resumed: a new one is started",
 			Data: map[string]string{"thread": s.st.Pump.ThreadID}})
@@ -187,10 +174,9 @@ func (s *processPart) refusedByCodex(p *protocol.Problem) {
 	s.cannotStart(f)
 }
 
-// stopServer stops codex on the host, however long that takes. Since no pump runs,
-// stopServer itself reports a lost host, and then gives up if somebody wants the session to
-// go on elsewhere. left says that stopServer gave up because the session is to close or to
-// go on elsewhere.
+// stopServer stops codex, however long that takes. No pump runs, so it reports a lost host
+// itself. left says that it gave up because the session is to close, or to leave the lost
+// host.
 func (s *processPart) stopServer(doing string) (left bool, err error) {
 	leave := func() bool { return s.st.Close != nil || s.st.Resume != nil && s.st.Lost != nil }
 	since, name := workflow.Now(s.ctx), s.hostName()
@@ -223,9 +209,6 @@ func (s *processPart) stopServer(doing string) (left bool, err error) {
 	}
 }
 
-// processEnded records that codex has ended. What was never written to codex goes to the
-// next process. A turn that had begun becomes interrupted, or unknown if codex may have had
-// its message. What codex may have had is not sent again.
 func (s *processPart) processEnded(gone *pumps.ProcessGone, p *protocol.Problem) {
 	s.st.Alive = false
 	f := deathOf(gone, p)
@@ -240,9 +223,8 @@ func (s *processPart) processEnded(gone *pumps.ProcessGone, p *protocol.Problem)
 }
 
 // MaxOwnEnds bounds how many times in a row codex may exit by itself before it could be
-// used. After that the session gives up: codex rejects the way in which it is started, and
-// waiting does not help. If codex was killed or too slow, the session tries again without
-// limit (promise 11).
+// used: codex then rejects how it is started, and waiting does not help. A codex that was
+// killed or too slow is started again without limit (promise 11).
 const MaxOwnEnds = 3
 
 // endedEarly handles a process that ended before it could be used, and reports whether the
@@ -284,10 +266,9 @@ func (s *processPart) lostProcess(f *protocol.Failure) {
 	}
 }
 
-// processGone is the reason for voiding what waited for a process.
 const processGone = "codex's process is gone"
 
-// deathOf describes how a process ended, claiming no more than is known.
+// deathOf describes how a process ended, and claims no more than is known.
 func deathOf(gone *pumps.ProcessGone, p *protocol.Problem) *protocol.Failure {
 	f := kit.FailureOfProblem(p)
 	if f == nil {
@@ -315,17 +296,16 @@ func deathOf(gone *pumps.ProcessGone, p *protocol.Problem) *protocol.Failure {
 	return f
 }
 
-// reap ends what a dead process left running. It gives up if something else is due, because
-// starting the next process, or closing, does the same.
+// reap ends what a dead process left running. It gives up if something else is due: the
+// next start, or closing, does the same.
 func (s *processPart) reap() {
 	s.st.Reap = false
 	s.turns.settle()
 	s.publish()
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
-	// This condition differs from the table of steps in two points. A push waits for reap,
-	// because a push begins with it. A session that is to leave a lost host does so after
-	// reap.
+	// Unlike in the table of steps, a push waits for reap, which it begins with, and a
+	// session leaves a lost host after reap.
 	needed := func() bool {
 		return s.st.Close != nil || s.turns.canBegin() || s.full() || s.st.Resume != nil && s.parking.quiet() || s.parking.parkDue()
 	}
@@ -342,13 +322,13 @@ func (s *processPart) reap() {
 	}
 }
 
-// retire stops a codex that does not answer, or a turn that takes too long.
+// retire stops a codex that does not answer, or whose turn takes too long.
 func (s *processPart) retire(p *protocol.Problem) {
 	name := s.st.Lease.Spec.Name
 	s.st.PumpN++
 	left, err := s.stopServer("retire codex on")
 	if left {
-		return // the session goes on elsewhere, or closes
+		return
 	}
 	if err != nil {
 		f := kit.FailureOf("stop codex on "+name, err)
@@ -365,12 +345,11 @@ func (s *processPart) retire(p *protocol.Problem) {
 		}
 		return
 	}
-	// The next pump reads what codex wrote before it stopped; only then is the turn's end
-	// decided.
+	// The turn ends when the next pump has read the rest of the journal.
 	s.st.Retired = p
 }
 
-// retired is called when all that a retired process wrote was read.
+// retired is called when the journal of a retired process was read.
 func (s *processPart) retired(r conversation.PumpResult) {
 	p := s.st.Retired
 	s.st.Retired = nil
@@ -387,5 +366,5 @@ func (s *processPart) retired(r conversation.PumpResult) {
 		return
 	}
 	s.processEnded(nil, p)
-	s.st.Reap = false // stopping the process ended what it left running
+	s.st.Reap = false // done by stopping the process
 }

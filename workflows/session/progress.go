@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// reportsTo returns the id of the workflow to which a pump reports progress, or "" if codex
-// has no tool to report progress.
+// reportsTo returns the workflow to which a pump reports progress, or "" if codex has no
+// such tool.
 func (s *processPart) reportsTo() string {
 	if !slices.Contains(s.opt.Tools, protocol.ToolProgress) {
 		return ""
@@ -17,14 +17,14 @@ func (s *processPart) reportsTo() string {
 	return protocol.SessionID(s.id)
 }
 
-// drainProgress takes what attached pumps report of a running turn. Reports are
-// rare (see protocol.SignalProgress) and change only the view.
+// drainProgress takes progress reports of pumps. They are rare (see
+// protocol.SignalProgress) and change only the view.
 func (s *processPart) drainProgress() {
 	news := false
 	for _, p := range kit.Unread[protocol.Progress](s.reports) {
 		was := s.st.Progress
 		if !s.st.Running || p.Turn != s.st.TurnN || was != nil && was.Turn == p.Turn && p.AtMS < was.AtMS {
-			continue // the report is out of date
+			continue // out of date
 		}
 		p.Text, p.Step = strings.ToValidUTF8(kit.Cut(p.Text, 500), ""), kit.Cut(p.Step, kit.MaxWord)
 		s.st.Progress, news = &p, true

@@ -19,15 +19,14 @@ const maxPushMessage = 4 << 10
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
 
-// pushesPart pushes the session's work.
 type pushesPart struct {
 	*core
 	turns   *turnsPart
 	process *processPart
 	parking *parkingPart
 
-	wanted []*aPush // requested; nothing else begins on the host before they are done
-	now    *aPush   // the push in progress
+	wanted []*aPush // nothing else begins on the host before they are done
+	now    *aPush   // in progress
 }
 
 func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
@@ -36,8 +35,8 @@ func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
 	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
 }
 
-// aPush is a push that was requested. It is not carried over, because a run ends
-// only when the caller has its answer.
+// aPush is a requested push. It is not carried over: a run ends only when the caller has
+// its answer.
 type aPush struct {
 	protocol.Push
 	done bool
@@ -45,12 +44,12 @@ type aPush struct {
 	err  error
 }
 
-// mayPush refuses a push that is not valid, or not possible now. While codex works, nobody
-// knows what would be pushed.
+// mayPush refuses a push that is not possible now. While codex works, nobody knows what
+// would be pushed.
 func (s *pushesPart) mayPush(p protocol.Push) error {
 	switch {
 	case !pushID.MatchString(p.ID):
-		return kit.Refuse(protocol.RefusedBadInput, "push: its id is to be 1 to 64 of a-z, 0-9 and dash")
+		return kit.Refuse(protocol.RefusedBadInput, "push: the request id is not valid (want 1 to 64 of a-z 0-9 -)")
 	case workspaces.CheckRef(p.Branch) != nil:
 		return kit.Refuse(protocol.RefusedBadInput, "push: %v", workspaces.CheckRef(p.Branch))
 	case len(p.Message) > maxPushMessage || len(p.By) > kit.MaxWord:
@@ -65,15 +64,13 @@ func (s *pushesPart) mayPush(p protocol.Push) error {
 	return nil
 }
 
-// onHost reports whether the session has a host and stays there.
 func (s *pushesPart) onHost() bool {
 	return s.st.Close == nil && s.st.Layout != nil && s.st.Lease != nil && s.st.Status != protocol.Failed
 }
 
-// push has the session's loop do the push between two turns. Meanwhile nothing else
-// is done on the host, and no turn begins.
+// push has the loop do the push between two turns.
 func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (workspaces.PushWorkspaceResult, error) {
-	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancellation of the workflow does not stop the push, nor the session itself
+	ctx, _ = workflow.NewDisconnectedContext(ctx) // a cancellation of the workflow does not stop the push
 	a := &aPush{Push: p}
 	s.wanted = append(s.wanted, a)
 	err := workflow.Await(ctx, func() bool { return a.done || s.now != a && !s.onHost() })
@@ -82,19 +79,17 @@ func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (workspaces.Pus
 	case err != nil:
 		return a.out, err
 	case !a.done:
-		return a.out, kit.Refuse(protocol.RefusedState, "push: session %s left its host before it came to that; nothing was pushed", s.id)
+		return a.out, kit.Refuse(protocol.RefusedState, "push: session %s left its host before the push began; nothing was pushed: resume the session and push again", s.id)
 	}
 	return a.out, a.err
 }
 
-// mayPushNow reports whether a push is due, and nothing writes in the work folder
-// except what the loop starts.
+// mayPushNow reports whether a push is due, and nothing else writes in the work folder.
 func (s *pushesPart) mayPushNow() bool {
 	return len(s.wanted) > 0 && s.onHost() && !s.st.Running
 }
 
-// pushNext does the oldest push that was requested. First it ends what a turn that was cut
-// off left running.
+// pushNext does the oldest push. First it ends what a cut-off turn left running.
 func (s *pushesPart) pushNext() {
 	if s.st.Reap {
 		s.process.reap()
@@ -115,7 +110,7 @@ func (s *pushesPart) pushNext() {
 	p.done, p.out = true, out
 	switch {
 	case temporal.IsCanceledError(err):
-		f := &protocol.Failure{Kind: protocol.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: nobody knows whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
+		f := &protocol.Failure{Kind: protocol.ErrTypeOutcomeUnknown, Message: fmt.Sprintf("push to %s: session %s closes, and git was stopped: it is not known whether it had pushed", p.Branch, s.id), Hint: "look at the branch"}
 		p.err = s.notPushed(f)
 	case err != nil:
 		p.err = s.notPushed(kit.FailureOf("push to "+p.Branch, err))
@@ -133,8 +128,8 @@ func (s *pushesPart) notPushed(f *protocol.Failure) error {
 	return temporal.NewNonRetryableApplicationError(f.Message, f.Kind, nil, f)
 }
 
-// pushing is for a push with git. If a worker dies, the next attempt finds the push again.
-// A refusal by the server is final.
+// pushing is the context of a push with git. If a worker dies, the next attempt finds the
+// push.
 func pushing(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithStartToCloseTimeout(kit.SetUp(ctx, summary), workspaces.CloneTimeout+10*time.Minute)
 }

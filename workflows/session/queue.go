@@ -12,15 +12,15 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// Messages wait in the queue until their turns begin. A turn keeps the number that was
-// promised to its message, unless the session puts a message of its own before it.
+// A turn keeps the number that was promised to its message, unless the session puts a
+// message of its own before it.
 
 func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 	if err := s.ends(); err != nil {
 		return err
 	}
 	if err := kit.Short([]kit.Text{{What: "by", Is: u.By, Max: kit.MaxWord}}); err != nil || u.Message == "" {
-		return kit.Refuse(protocol.RefusedBadInput, "take back a message of session %s: it needs the message's id, and a short name of who does", s.id)
+		return kit.Refuse(protocol.RefusedBadInput, "take back a message of session %s: give the message's id, and a short name of who takes it back", s.id)
 	}
 	if slices.ContainsFunc(s.st.Queue, func(q queuedMessage) bool { return q.ID == u.Message }) {
 		return nil
@@ -35,8 +35,8 @@ func (s *messagesPart) checkUnsend(u protocol.Unsend) error {
 	return kit.Refuse(protocol.RefusedState, "message %.100s is in turn %d, which has begun: interrupt it, if it still runs", u.Message, a.N)
 }
 
-// takeUnsend removes a message from the queue. No other turn gets the number of its turn,
-// because later messages were promised their numbers.
+// takeUnsend removes a message from the queue. Its turn number is not used again, because
+// later messages were promised theirs.
 func (s *messagesPart) takeUnsend(u protocol.Unsend) (protocol.SessionView, error) {
 	if err := s.checkUnsend(u); err != nil {
 		return protocol.SessionView{}, err
@@ -62,15 +62,13 @@ func (s *messagesPart) takeUnsend(u protocol.Unsend) (protocol.SessionView, erro
 	return s.view(), nil
 }
 
-// putTurn inserts a turn in the order of numbers.
 func (st *State) putTurn(v protocol.TurnView) {
 	i, _ := slices.BinarySearchFunc(st.Turns, v.N, func(t protocol.TurnView, n int) int { return t.N - n })
 	st.Turns = slices.Insert(st.Turns, i, v)
 	st.trim()
 }
 
-// makeRoom raises by one the number of each turn after the running one, for a message that the
-// session puts before them.
+// makeRoom makes the number after the running turn free for a message of the session's own.
 func (s *messagesPart) makeRoom() {
 	for i := range s.st.Queue {
 		s.st.Queue[i].N++
@@ -92,15 +90,15 @@ func (s *messagesPart) makeRoom() {
 func (s *messagesPart) checkAct(m protocol.Message) error {
 	switch {
 	case m.Review != nil && m.Do != protocol.ActReview:
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: what is to be reviewed is of a review alone", m.ID)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: the field review is only allowed with do: review", m.ID)
 	case m.Do == "":
 		return nil
 	case m.Do != protocol.ActCompact && m.Do != protocol.ActReview:
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: do %.100q is none of compact, review", m.ID, m.Do)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: unknown do %.100q: use compact or review", m.ID, m.Do)
 	case m.Text != "" || m.Blob != "" || m.Chars != 0:
 		return kit.Refuse(protocol.RefusedBadInput, "message %s: a %s takes no text", m.ID, m.Do)
 	case m.Mode != "" && m.Mode != "queue" || m.Turn != 0:
-		return kit.Refuse(protocol.RefusedBadInput, "message %s: a %s is a turn of its own and steers none", m.ID, m.Do)
+		return kit.Refuse(protocol.RefusedBadInput, "message %s: a %s is a turn of its own and cannot steer another", m.ID, m.Do)
 	case m.Model != "" || m.Effort != "":
 		return kit.Refuse(protocol.RefusedBadInput, "message %s: a %s has the session's model (ctl session set changes it)", m.ID, m.Do)
 	case len(m.Inputs) > 0 || shapeOf(m) != nil:
@@ -121,8 +119,6 @@ func (s *messagesPart) checkAct(m protocol.Message) error {
 	return nil
 }
 
-// checkSteer refuses to steer if no turn runs, if the running turn is not the named one, or
-// if it takes no messages.
 func (s *messagesPart) checkSteer(m protocol.Message) error {
 	switch v := s.st.turn(s.st.TurnN); {
 	case !s.st.Running && m.Turn != 0:
@@ -137,7 +133,7 @@ func (s *messagesPart) checkSteer(m protocol.Message) error {
 	return nil
 }
 
-// acting returns the act of the running turn, or "". A turn with an act takes no messages.
+// acting returns the act of the running turn, or "". Such a turn takes no messages.
 func (s *messagesPart) acting() string {
 	if v := s.st.turn(s.st.TurnN); v != nil && s.st.Running {
 		return v.Act
@@ -145,7 +141,7 @@ func (s *messagesPart) acting() string {
 	return ""
 }
 
-// tooLate voids a message that was meant for one turn alone, because that turn has ended.
+// tooLate voids a message that was meant for an ended turn alone.
 func (s *messagesPart) tooLate(p pendingSend) {
 	s.track(p.Send.ID, string(conversation.SendSteer), p.Send.Turn, voided)
 	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("turn %d ended before message %s could steer it, and it was meant for that turn alone", p.Send.Turn, p.Send.ID),
@@ -167,8 +163,7 @@ func (s *messagesPart) queue() []protocol.QueuedView {
 	return out
 }
 
-// actSum returns what sum adds for an act or a named turn; it is empty for all other
-// messages.
+// actSum is the part of sum for an act or a named turn.
 func actSum(m protocol.Message) string {
 	if m.Do == "" && m.Turn == 0 {
 		return ""
@@ -180,7 +175,6 @@ func actSum(m protocol.Message) string {
 	return out
 }
 
-// queued counts the messages that have yet to become turns.
 func (s *messagesPart) queued() int {
 	if s.st.Ended {
 		return 0
@@ -188,7 +182,7 @@ func (s *messagesPart) queued() int {
 	return len(s.st.Queue)
 }
 
-// turnViews lists the turns that are kept, and the turns promised to queued messages.
+// turnViews lists the kept turns, and those promised to queued messages.
 func (s *messagesPart) turnViews() []protocol.TurnView {
 	out := append([]protocol.TurnView{}, s.st.Turns...)
 	for i := range out {

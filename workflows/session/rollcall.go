@@ -9,8 +9,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// answerCall tells a pool which of its slots the session holds, or on which of its
-// hosts the session is parked.
+// answerCall tells a pool which of its slots the session holds, or where it is parked.
 func (s *leasesPart) answerCall(c lease.RollCall) {
 	if c.From != protocol.PoolID(s.opt.Zone) {
 		return
@@ -19,7 +18,7 @@ func (s *leasesPart) answerCall(c lease.RollCall) {
 	if l := s.st.Lease; l != nil {
 		h.Host, h.Epoch, h.Since = l.Spec.Name, l.Epoch, workflow.Now(s.ctx)
 	}
-	for _, a := range s.st.Answers { // a grant that the session has not taken yet
+	for _, a := range s.st.Answers { // a grant not yet taken
 		if s.st.Lease == nil && a.From == c.From && a.Spec != nil {
 			h.Host, h.Epoch, h.Since = a.Spec.Name, a.Epoch, workflow.Now(s.ctx)
 		}
@@ -33,8 +32,8 @@ func (s *leasesPart) answerCall(c lease.RollCall) {
 	s.answers = append(slices.DeleteFunc(s.answers, workflow.Future.IsReady), workflow.SignalExternalWorkflow(s.ctx, c.From, "", lease.SignalHolds, h))
 }
 
-// answered reports whether the server has taken all answers to pools, so that the
-// run may end. A pool does not ask twice, so no answer is sent again.
+// answered reports whether the server has all answers to pools, so that the run may end. A
+// pool does not ask twice.
 func (s *leasesPart) answered() bool {
 	return !slices.ContainsFunc(s.answers, func(f workflow.Future) bool { return !f.IsReady() })
 }

@@ -12,22 +12,20 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
-// A session can lose the lease on its seed while it runs: if the seed's workflow is
-// terminated and started anew, the new one knows of no holder. Another session may then
-// hold the same login, so codex is stopped. If codex has rotated the login, the newest
-// login exists only on that host. The session asks for the seed again, however long that
-// takes. The first activity that comes to the host under the new lease saves that login
-// before it does anything else.
+// If a seed's workflow is terminated and started anew, the new one knows of no holder.
+// Another session may then hold the same login, so codex is stopped. If codex has rotated
+// the login, the newest one is only on that host. The session asks for the seed again,
+// however long that takes. The first activity on the host under the new lease saves that
+// login before anything else.
 
-// A SeedPlace says on which host the login of a seed is.
+// SeedPlace is the host on which a seed's login is.
 type SeedPlace struct {
 	Spec       protocol.HostSpec `json:"spec"`
 	Generation int64             `json:"generation"`
 }
 
-// If the session has lost the lease of a login that is still on its host, leavesSeed
-// records that host when the session leaves it. The seed is told of that host when the
-// session asks for it again.
+// leavesSeed records the host on which the session leaves a login whose lease is lost. The
+// next request for the seed names that host.
 func (s *leasesPart) leavesSeed(clean bool) {
 	st := s.st
 	if st.SeedGone && !clean && st.Touched && st.Lease != nil && s.opt.Credentials != protocol.CredentialsBroker {
@@ -35,8 +33,8 @@ func (s *leasesPart) leavesSeed(clean bool) {
 	}
 }
 
-// loginStays returns the place where a session that ends without its seed may have
-// left the login, or nil. The pool wipes nothing there before the login is saved.
+// loginStays returns where a session that ends without its seed may have left the login, or
+// nil. The pool wipes nothing there before the login is saved.
 func (s *leasesPart) loginStays() *SeedPlace {
 	st := s.st
 	switch {
@@ -50,12 +48,10 @@ func (s *leasesPart) loginStays() *SeedPlace {
 	return &SeedPlace{Spec: st.Lease.Spec, Generation: st.Generation}
 }
 
-// KindSeedAway is the kind of a failure that passes when the session holds its seed again,
-// for example while the seed's workflow does not run.
+// KindSeedAway is the kind of a failure that passes when the session holds its seed again.
 const KindSeedAway = "seed_away"
 
-// seedLost stops codex after a pump has found that the lease on the seed is lost.
-// A running turn counts as cut off.
+// seedLost stops codex after a pump found that the seed's lease is lost.
 func (s *leasesPart) seedLost(p *protocol.Problem) {
 	if p == nil || s.st.Status == protocol.Failed {
 		return
@@ -76,33 +72,28 @@ func (s *leasesPart) seedLost(p *protocol.Problem) {
 	}
 }
 
-// lacksSeed reports whether the session is on a host, with codex stopped, because
-// it has lost the lease on its seed.
+// lacksSeed reports whether codex is stopped on the host because the seed's lease is lost.
 func (s *leasesPart) lacksSeed() bool {
 	return s.st.SeedGone && !s.st.Alive && s.st.Retired == nil && s.st.Close == nil && s.st.Lease != nil
 }
 
-// closesWithoutSeed reports whether a session that closes may have the newest login on its
-// host, but no lease under which the login can be saved.
+// closesWithoutSeed reports whether a closing session may have the newest login on its
+// host, but no lease to save it.
 func (s *leasesPart) closesWithoutSeed() bool {
 	st := s.st
 	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && s.opt.Credentials != protocol.CredentialsBroker
 }
 
-// mustRegainSeed reports whether the session has work to do and must get its seed
-// back first. A session that has no work stands in the seed's line, and parks, moves
-// or closes like any other.
+// mustRegainSeed reports whether the session has work that needs the seed. Without work it
+// parks, moves or closes as any other.
 func (s *leasesPart) mustRegainSeed() bool {
 	return s.lacksSeed() && (s.st.Running || s.turns.canBegin())
 }
 
-// leavesTurn reports whether somebody has interrupted the turn that waits for the
-// seed.
 func (s *leasesPart) leavesTurn() bool { return s.st.Running && s.st.Interrupt != nil }
 
-// standInLine asks for the seed for a session that has nothing to do, or closes, so that
-// nobody is granted the login that codex may have rotated here. The session does not wait
-// for the answer; see answeredInLine.
+// standInLine asks for the seed for a session that closes or has nothing to do, so that
+// nobody else gets a login that codex may have rotated here. See answeredInLine.
 func (s *leasesPart) standInLine() {
 	now := workflow.Now(s.ctx)
 	if !s.lacksSeed() && !s.closesWithoutSeed() || s.st.SeedNo {
@@ -122,8 +113,6 @@ func (s *leasesPart) standInLine() {
 	s.line.Set(s.st.SeedAskAt)
 }
 
-// answeredInLine handles the seed's answer to a session that stands in its line and
-// does not wait for the answer.
 func (s *leasesPart) answeredInLine(g lease.Granted) {
 	switch f := g.Refused; {
 	case g.Seed != nil && g.Seed.Epoch > s.st.Seed.Epoch:
@@ -137,25 +126,24 @@ func (s *leasesPart) answeredInLine(g lease.Granted) {
 	case g.RetryAfter > 0:
 		s.st.Waits, s.st.SeedAskAt = f.Message, workflow.Now(s.ctx).Add(g.RetryAfter)
 	case mayBeImported(f):
-		s.st.Waits = f.Message // the seed may be imported again
-	case !s.st.SeedNo: // only a person can mend this refusal; the session asks again after a message
+		s.st.Waits = f.Message
+	case !s.st.SeedNo: // only a person can mend this; a message makes the session ask again
 		s.st.SeedNo, s.st.Error, s.st.Waits = true, f, ""
 		s.note(conversation.Note{Type: protocol.EntryError, Text: f.Message, Data: failureData(f)})
 	}
 }
 
-// holdsAgain notes that the session holds its seed again. The login on the host was
-// put there under the lost lease. So the next activity that starts codex there, or
-// parks, looks at the login first.
+// holdsAgain notes that the session holds its seed again. The next activity that starts
+// codex on the host, or parks, first looks at the login from the lost lease.
 func (s *leasesPart) holdsAgain() {
 	s.st.SeedGone, s.st.SeedNo, s.st.Bare, s.st.Waits = false, false, true, ""
 	s.st.SeedAsks, s.st.SeedAskAt = 0, time.Time{}
 	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("holds seed %s again", s.st.Seed.Name)})
 }
 
-// leaveLine gives up the session's place in the line of the seed that it lost, and a lease
-// that it may have been granted meanwhile. The argument there is the place where the login
-// may be, or nil. If nobody holds the seed, the seed has the login fetched from there.
+// leaveLine gives up the place in the line of the lost seed, and a lease that may have been
+// granted meanwhile. there is where the login may be, or nil. If nobody holds the seed, the
+// seed fetches the login from there.
 func (s *leasesPart) leaveLine(there *SeedPlace) {
 	if s.st.Seed == nil || !s.st.SeedGone && there == nil {
 		return
@@ -170,9 +158,7 @@ func (s *leasesPart) leaveLine(there *SeedPlace) {
 	s.st.Waits, s.st.SeedAsks, s.st.SeedAskAt = "", 0, time.Time{}
 }
 
-// regainSeed asks for the seed until the session holds it, or is told that it cannot have
-// the seed, which only a person can mend. again means that the run only stopped to continue
-// as new.
+// regainSeed asks for the seed until the session holds it, or until only a person can help.
 func (s *leasesPart) regainSeed() (again bool) {
 	s.obeyed = s.st.Resume
 	was := s.st.Status
@@ -194,15 +180,15 @@ func (s *leasesPart) regainSeed() (again bool) {
 			f = &protocol.Failure{Kind: protocol.EndInterrupted, Message: interruptedBy(s.st.Down) + ": the session does not ask for its seed"}
 		}
 		s.cannotHaveSeed(f)
-	default: // somebody asked the session to try again now
+	default:
 		s.tryNow()
 		s.asBefore(was)
 	}
 	return again
 }
 
-// asBefore ends the wait for the seed: the session has the status that it had
-// before if that was Interrupted and no turn runs.
+// asBefore ends the wait for the seed. Without a running turn, the session is interrupted
+// again if it was.
 func (s *leasesPart) asBefore(was protocol.SessionStatus) {
 	if was == protocol.Interrupted && !s.st.Running {
 		s.become(protocol.Interrupted)
@@ -211,14 +197,12 @@ func (s *leasesPart) asBefore(was protocol.SessionStatus) {
 	s.turns.settle()
 }
 
-// needsNoSeed reports whether a session that lost its seed has no work any more that
-// needs the seed at once.
+// needsNoSeed reports whether no work is left that needs the lost seed.
 func (s *leasesPart) needsNoSeed() bool {
 	return s.st.SeedGone && s.st.Layout != nil && (s.leavesTurn() || !s.st.Running && !s.turns.canBegin())
 }
 
-// mayBeImported reports whether f says that a seed, or a pool of seeds, does not
-// exist now. A person may import it again.
+// mayBeImported reports whether a seed, or a pool of seeds, does not exist now.
 func mayBeImported(f *protocol.Failure) bool {
 	return (f.Kind == "seed_not_found" || f.Kind == "seed_pool_not_found") && !f.Final
 }
@@ -231,8 +215,7 @@ func (s *leasesPart) askForSeedAgain() (*protocol.Failure, bool) {
 	return f, again
 }
 
-// cannotHaveSeed gives up asking for the seed. A message makes the session ask
-// again.
+// cannotHaveSeed gives up asking for the seed until the next message.
 func (s *leasesPart) cannotHaveSeed(f *protocol.Failure) {
 	s.st.Trouble, s.st.Down, s.st.SeedNo = nil, nil, true
 	if s.st.Running {

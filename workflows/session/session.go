@@ -18,9 +18,8 @@ func Run(every kit.Intervals) func(workflow.Context, Input) (protocol.SessionVie
 	}
 }
 
-// runSession is one durable conversation, from the first lease to the last proof that
-// nothing was left behind. It returns the session's last view. If the session could
-// not begin, its error has that view as details.
+// runSession returns the session's last view. If the session failed, its error has that
+// view as details, unless the input was refused.
 func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.SessionView, error) {
 	s, err := newSession(ctx, in, every.Snapshot)
 	if err != nil {
@@ -43,8 +42,8 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := assembled(c)
 	if s.st == nil {
-		// The session began when its workflow was started, not at the first task: the first
-		// worker may come much later. The time has microseconds, as in lists.
+		// The workflow's start: the first worker may come much later. The time has
+		// microseconds, as in lists.
 		began := workflow.GetInfo(ctx).WorkflowStartTime.Truncate(time.Microsecond)
 		s.st = &State{lifeState: lifeState{Status: protocol.Queued, CreatedAt: began, UpdatedAt: workflow.Now(ctx)}}
 	}
@@ -72,8 +71,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 	return s, nil
 }
 
-// run runs the parts of a session's life. Each may continue where a former run
-// stopped.
+// run takes the session through its life. A later run continues where a former one stopped.
 func (s *session) run() (protocol.SessionView, error) {
 	again := false
 	if !s.st.Begun && s.st.Close == nil && s.st.Status != protocol.Failed {
@@ -94,7 +92,7 @@ func (s *session) run() (protocol.SessionView, error) {
 	if again || s.ending.cleanUp() {
 		return protocol.SessionView{}, s.rollOver()
 	}
-	s.drain() // late signals are refused, and the refusals are recorded
+	s.drain() // refuses and records late signals
 	s.ending.tellEnded()
 	if s.st.Status == protocol.Failed {
 		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(
@@ -103,15 +101,15 @@ func (s *session) run() (protocol.SessionView, error) {
 	return s.view(), nil
 }
 
-// lookBeforeClose looks whether codex has begun a turn by itself.
+// lookBeforeClose looks whether codex began a turn by itself.
 func (s *session) lookBeforeClose() error {
 	err := s.process.pump()
 	s.st.Stirred = false // no second look: closing stops codex anyway
 	return err
 }
 
-// wait sleeps until there is something to do. Only the timers that it needs cost
-// events.
+// wait sleeps until there is something to do. It sets only timers that it needs, since they
+// cost events.
 func (s *session) wait() error {
 	if s.st.CloseDue && !s.st.Running && s.st.Close == nil {
 		s.st.Close = &protocol.Close{By: s.opt.By} // codex began no further turn, or died
@@ -134,7 +132,7 @@ func (s *session) wait() error {
 	s.bounds.setLimit()
 	s.leases.standInLine()
 	err := s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.parking.sleep.Due() || s.leases.line.Due() })
-	s.approvals.alarm.Off() // the loop checks what has expired
+	s.approvals.alarm.Off()
 	s.parking.sleep.Off()
 	if s.leases.line.Due() {
 		s.leases.line.Off()
@@ -142,11 +140,11 @@ func (s *session) wait() error {
 	return err
 }
 
-// rollOver continues as a new run and loses nothing: no handler is at work, no
-// signal lies unread, no activity runs. An answer to a pool must have left too: the
-// server drops a signal whose sender's run has ended.
+// rollOver continues as a new run and loses nothing: no handler or activity runs, and no
+// signal is unread. Answers to pools have left too, since the server drops a signal whose
+// sender's run has ended.
 func (s *session) rollOver() error {
-	s.snaps.hush() // the next run takes the snapshot
+	s.snaps.hush() // the next run takes it
 	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() }); err != nil {
 		return err
 	}
@@ -158,8 +156,8 @@ func (s *session) rollOver() error {
 	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, Input{ID: s.id, Options: s.opt, Carry: s.st})
 }
 
-// keepCreation puts the time of the session's creation into the memo, where lists find it,
-// because later runs have later start times. Each run hands its memo on to the next.
+// keepCreation puts the time of creation into the memo for lists, because later runs have
+// later start times.
 func (s *session) keepCreation() error {
 	if _, kept := workflow.GetInfo(s.ctx).Memo.GetFields()[protocol.MemoCreated]; kept {
 		return nil

@@ -15,11 +15,9 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A session takes its snapshots in the background: neither an answer nor the next turn
-// waits for one. Only one snapshot is taken at a time. If more snapshots are wanted
-// meanwhile, one further snapshot serves all of these requests.
+// Snapshots are taken in the background: no answer and no turn waits for one. One is taken
+// at a time; requests made meanwhile share the next.
 
-// snapsPart takes snapshots.
 type snapsPart struct {
 	*core
 	bounds  *boundsPart
@@ -27,39 +25,36 @@ type snapsPart struct {
 	parking *parkingPart
 	views   *viewsPart
 
-	tick   *kit.Alarm          // for snapshots within a long turn
-	taking workflow.CancelFunc // cancels the snapshot that is being taken
-	hushed int                 // how many callers of hush keep snapshots from being taken
+	tick   *kit.Alarm
+	taking workflow.CancelFunc // cancels the snapshot in progress
+	hushed int                 // callers of hush that have not called goOn
 }
 
-// snapState is the data that a session keeps about its snapshots.
 type snapState struct {
-	N     int                  `json:"n,omitempty"` // the newest number; each is used once
+	N     int                  `json:"n,omitempty"` // newest number; each is used once
 	Good  *snaps.SnapshotBrief `json:"good,omitempty"`
 	GoodN int                  `json:"good_n,omitempty"`
 	// Mid says that Good was taken while its turn ran.
 	Mid    bool              `json:"mid,omitempty"`
-	Wish   *snapshot         `json:"wish,omitempty"`   // waits to be taken
-	Taking *snapshot         `json:"taking,omitempty"` // is being taken
-	Last   *snapshot         `json:"last,omitempty"`   // taken while the session parks or closes
-	Tried  int               `json:"tried,omitempty"`  // the newest number whose attempts have ended
-	Error  *protocol.Failure `json:"error,omitempty"`  // of snapshot Tried
+	Wish   *snapshot         `json:"wish,omitempty"`
+	Taking *snapshot         `json:"taking,omitempty"`
+	Last   *snapshot         `json:"last,omitempty"`  // for parking or closing
+	Tried  int               `json:"tried,omitempty"` // newest that has ended
+	Error  *protocol.Failure `json:"error,omitempty"` // of snapshot Tried
 
-	Failed  int       `json:"failed,omitempty"`  // failures in a row that pass
-	RetryAt time.Time `json:"retry_at,omitzero"` // when the next one is taken, if nobody wants one before
+	Failed  int       `json:"failed,omitempty"`  // passing failures in a row
+	RetryAt time.Time `json:"retry_at,omitzero"` // when to retry, while the session idles
 }
 
-// snapshot is a snapshot that is to be taken. All attempts to take it make the same
-// snapshot.
+// snapshot is a snapshot to be taken. All attempts make the same one.
 type snapshot struct {
 	N  int       `json:"n"`
 	At time.Time `json:"at"`
 }
 
-// keepState holds the session's snapshots, and when the next one is due.
 type keepState struct {
 	Snap   snapState `json:"snap,omitzero"`
-	TickAt time.Time `json:"tick_at,omitzero"` // when the next snapshot within the turn is due
+	TickAt time.Time `json:"tick_at,omitzero"` // when the next one within the turn is due
 }
 
 // wantSnapshot asks for a snapshot as soon as possible, and returns its number.
@@ -77,7 +72,6 @@ func (s *snapsPart) turnToKeep() {
 	}
 }
 
-// takeSnapshots takes one snapshot after another, for as long as the session lives.
 func (s *snapsPart) takeSnapshots(ctx workflow.Context) {
 	for {
 		err := workflow.Await(ctx, func() bool { return s.mayTake() || s.mayRetry() })
@@ -93,23 +87,19 @@ func (s *snapsPart) takeSnapshots(ctx workflow.Context) {
 	}
 }
 
-// Pauses before a snapshot that failed in a way that passes is tried again while
-// the session idles. Each is twice as long as the one before. Each try has the five
-// attempts of inBackground. The tries do not end (promise 11).
+// Pauses of an idle session after a snapshot that failed in a way that passes. They double.
+// Each try has the five attempts of inBackground. The tries do not end (promise 11).
 const (
 	firstRetry   = time.Minute
 	longestRetry = time.Hour
 )
 
-// mayRetry reports whether a snapshot has failed in a way that passes, and the session
-// idles. While a turn runs there is no retry, because the end of the turn causes a snapshot
+// mayRetry reports whether to retry a snapshot. The end of a running turn causes one
 // anyway.
 func (s *snapsPart) mayRetry() bool {
 	return !s.st.Snap.RetryAt.IsZero() && s.st.Snap.Wish == nil && s.taking == nil && !s.st.Running && s.parking.quiet() && s.st.Parked == nil
 }
 
-// waitToRetry waits until the next try is due, and asks for a snapshot if the session still
-// idles then. It holds up nothing.
 func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 	at := s.st.Snap.RetryAt
 	tctx, cancel := workflow.WithCancel(ctx)
@@ -123,8 +113,7 @@ func (s *snapsPart) waitToRetry(ctx workflow.Context) error {
 	return err
 }
 
-// mayTake reports whether a snapshot is wanted, and the session has something on a host on
-// which nothing else works.
+// mayTake reports whether a wanted snapshot can be taken now.
 func (s *snapsPart) mayTake() bool {
 	return s.st.Snap.Wish != nil && s.taking == nil && s.hushed == 0 && s.st.Layout != nil && s.st.Lease != nil &&
 		s.st.Close == nil && s.st.Status != protocol.Failed
@@ -140,7 +129,7 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	var out snaps.TakeSnapshotResult
 	in := snaps.TakeSnapshotInput{
 		// The activity only reads. So its claim has no new pump number, and does not fence
-		// a pump that works at the same time.
+		// a pump.
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: s.snapshotSpec(*sn.Taking),
 	}
 	err := kit.InLine(kit.ForAWhile(ctx, func() bool { return s.hushed > 0 }), func() error {
@@ -151,7 +140,7 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	switch {
 	case err == nil:
 		s.tookSnapshot(*was, out.Snapshot, mid)
-	case s.hushed > 0: // cancelled by hush: it is taken later
+	case s.hushed > 0: // cancelled by hush, to be taken later
 		if sn.Wish == nil {
 			sn.Wish = was
 		}
@@ -161,8 +150,8 @@ func (s *snapsPart) takeSnapshot(ctx workflow.Context) {
 	workflow.SetCurrentDetails(ctx, s.views.details())
 }
 
-// tookSnapshot makes a complete snapshot the one that the session goes on from. got
-// is nil if there was nothing worth keeping yet.
+// tookSnapshot makes a snapshot the one to go on from. got is nil if there was nothing
+// worth keeping yet.
 func (s *snapsPart) tookSnapshot(was snapshot, got *snaps.SnapshotBrief, mid bool) {
 	sn := &s.st.Snap
 	sn.Tried, sn.Error, sn.Failed, sn.RetryAt = was.N, nil, 0, time.Time{}
@@ -172,8 +161,7 @@ func (s *snapsPart) tookSnapshot(was snapshot, got *snaps.SnapshotBrief, mid boo
 	}
 }
 
-// warnOfGaps notes what could not be read, unless the snapshot before lacks the
-// same.
+// warnOfGaps notes what could not be read, unless the last snapshot lacks the same.
 func (s *snapsPart) warnOfGaps(got *snaps.SnapshotBrief) {
 	if lacks := got.Lacks(); lacks != "" && lacks != s.st.Snap.Good.Lacks() {
 		s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("snapshot %s lacks %s; nothing of it is deleted before a snapshot has it", got.ID, lacks),
@@ -181,8 +169,6 @@ func (s *snapsPart) warnOfGaps(got *snaps.SnapshotBrief) {
 	}
 }
 
-// snapshotFailed records a failure. The good snapshot stays. The next occasion tries again.
-// If the failure passes, an idle session also tries again, less and less often.
 func (s *snapsPart) snapshotFailed(was snapshot, f *protocol.Failure) {
 	sn := &s.st.Snap
 	if sn.RetryAt = (time.Time{}); kit.FailurePasses(f) {
@@ -199,8 +185,8 @@ func (s *snapsPart) snapshotFailed(was snapshot, f *protocol.Failure) {
 	}
 }
 
-// hush cancels the snapshot that is being taken, and lets none begin until goOn is
-// called. The cancelled one is taken later.
+// hush cancels the snapshot in progress, to be taken later. None begins until goOn is
+// called.
 func (s *snapsPart) hush() (goOn func()) {
 	s.hushed++
 	if s.taking != nil {
@@ -212,8 +198,7 @@ func (s *snapsPart) hush() (goOn func()) {
 	return func() { s.hushed-- }
 }
 
-// lastSnapshot returns the snapshot that is taken while the session parks or closes, or nil
-// if the session takes none.
+// lastSnapshot returns the snapshot for parking or closing; nil if the session takes none.
 func (s *snapsPart) lastSnapshot() *snaps.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil
@@ -234,7 +219,6 @@ func (s *snapsPart) snapshotPolicy() snaps.SnapshotPolicy {
 	return snaps.SnapshotPolicy{Work: s.opt.Snapshot.Work, Exclude: s.opt.Snapshot.Exclude}
 }
 
-// goodSnapshot returns the id of the newest complete snapshot.
 func (s *snapsPart) goodSnapshot() string {
 	if s.st.Snap.Good == nil {
 		return ""
@@ -242,7 +226,7 @@ func (s *snapsPart) goodSnapshot() string {
 	return s.st.Snap.Good.ID
 }
 
-// facts describes how the thread is set up, for whoever goes on with it.
+// facts describes how the thread is set up, for a session that goes on with it.
 func (s *snapsPart) facts() snaps.SessionFacts {
 	f := snaps.SessionFacts{ThreadID: s.st.Pump.ThreadID, CodexVersion: s.st.Pump.CodexVersion,
 		Cursor: s.st.Pump.Cursor, Turn: s.st.TurnN, Running: s.st.Running, PolicyDigest: snaps.NoPolicy, Confine: map[string]string{}, Budget: s.bounds.budgetView().Words()}
@@ -259,8 +243,8 @@ func (s *snapsPart) facts() snaps.SessionFacts {
 	return f
 }
 
-// setTick sets the timer for a snapshot within the turn, while a pump is attached. So no
-// timer runs while a turn waits for a person.
+// setTick sets the timer for a snapshot within the turn. It is called while a pump is
+// attached, so no timer runs while a turn waits for a person.
 func (s *snapsPart) setTick() {
 	if s.opt.Snapshot.Every == 0 || s.opt.Snapshot.When == protocol.SnapshotOff || !s.st.Running || s.st.Close != nil {
 		return
@@ -276,9 +260,8 @@ func (s *snapsPart) setTick() {
 	s.tick.Set(s.st.TickAt)
 }
 
-// inBackground is for work that nobody waits for, and that the next occasion repeats. If
-// the host or the store cannot be reached for longer than its attempts last, the failure is
-// shown.
+// inBackground returns the context for work that nobody waits for and the next occasion
+// repeats.
 func inBackground(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: kit.CarryFor,
@@ -331,8 +314,8 @@ func (s *snapsPart) snapshotView() *protocol.SnapshotView {
 	return v
 }
 
-// keeping returns how to take a snapshot of something of the session that no
-// snapshot has yet. It is nil if the session takes no snapshots.
+// keeping returns how to take a snapshot of what no snapshot has yet; nil if the session
+// takes none.
 func (s *snapsPart) keeping() *snaps.SnapshotSpec {
 	if s.opt.Snapshot.When == protocol.SnapshotOff {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// State is all that a session carries across continue-as-new. Its parts are
-// embedded, so that its JSON is one flat object.
+// State is all that a session carries across continue-as-new. Its parts are embedded, so
+// that its JSON is one flat object.
 type State struct {
 	lifeState
 	placeState
@@ -27,22 +27,19 @@ type State struct {
 	endState
 }
 
-// lifeState holds the session's status, the things for which it waits, and the notes that
-// are yet to be written to its transcript.
 type lifeState struct {
 	Status    protocol.SessionStatus `json:"status"`
 	CreatedAt time.Time              `json:"created_at"`
 	UpdatedAt time.Time              `json:"updated_at"`
-	// Begun says that the session was prepared once. From then on it comes up
-	// again, whatever happens to its host.
+	// Begun says that the session was prepared once. From then on it comes up again,
+	// whatever happens to its host.
 	Begun   bool              `json:"begun,omitempty"`
 	Started bool              `json:"started,omitempty"` // the first turn could begin
 	Error   *protocol.Failure `json:"error,omitempty"`
 	// Effects says what turns may have done: some, unknown; empty means none.
-	Effects string `json:"effects,omitempty"`
-	// Progress is the model's last report.
+	Effects  string              `json:"effects,omitempty"`
 	Progress *protocol.Progress  `json:"progress,omitempty"`
-	Waits    string              `json:"waits,omitempty"` // what the request for a lease waits for, in words
+	Waits    string              `json:"waits,omitempty"` // what the request for a lease waits for
 	Trouble  *kit.Trouble        `json:"trouble,omitempty"`
 	Notes    []conversation.Note `json:"notes,omitempty"`
 	Handing  []conversation.Note `json:"handing,omitempty"` // given to a pump that has not returned
@@ -54,35 +51,32 @@ type lifeState struct {
 type HostLease struct {
 	Spec   protocol.HostSpec `json:"spec"`
 	Epoch  int64             `json:"epoch"`
-	Labels map[string]string `json:"labels,omitempty"` // of the host
+	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// queuedMessage is a message and the turn that was promised to it.
 type queuedMessage struct {
 	protocol.Message
 	N int `json:"n"`
 }
 
-// seenMessage is the answer that a repeated message gets again.
 type seenMessage struct {
 	ID  string `json:"id"`
 	N   int    `json:"n"`
-	Sum string `json:"sum,omitempty"` // digest of its content, see sum
+	Sum string `json:"sum,omitempty"` // see sum
 }
 
 // pendingSend is something that codex has yet to acknowledge.
 type pendingSend struct {
 	Send     conversation.Send `json:"send"`
-	Handed   bool              `json:"handed"`             // a pump has had it in its input
-	Approval int               `json:"approval,omitempty"` // the approval that it decides
-	Named    bool              `json:"named,omitempty"`    // the message steers the turn that it names, and no other
-	By       string            `json:"by,omitempty"`       // whose message it is
+	Handed   bool              `json:"handed"` // was in a pump's input
+	Approval int               `json:"approval,omitempty"`
+	Named    bool              `json:"named,omitempty"` // steers only the turn that it names
+	By       string            `json:"by,omitempty"`
 }
 
 // maybe reports whether codex may have it.
 func (p pendingSend) maybe() bool { return p.Handed || p.Send.Uncertain }
 
-// approvalState is an approval with what is needed to answer it.
 type approvalState struct {
 	N         int                       `json:"n"`
 	Turn      int                       `json:"turn"`
@@ -91,14 +85,14 @@ type approvalState struct {
 	Expires   time.Time                 `json:"expires"`
 	State     protocol.ApprovalState    `json:"state"`
 	Decision  *protocol.Decision        `json:"decision,omitempty"`
-	Delivery  string                    `json:"delivery,omitempty"` // how far the decision came, as a pump last reported
-	Why       string                    `json:"why,omitempty"`      // why it is void
+	Delivery  string                    `json:"delivery,omitempty"` // of the decision, as last reported
+	Why       string                    `json:"why,omitempty"`      // why void
 	Earlier   *protocol.EarlierDecision `json:"earlier,omitempty"`
 	Agreed    []protocol.Agreement      `json:"agreed,omitempty"`
-	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // what they decided before
+	TakenBack []protocol.Agreement      `json:"taken_back,omitempty"` // earlier decisions of the signers
 }
 
-// Bounds of the state that is carried. Older entries are in the transcript only.
+// Bounds of the carried state. The transcript has older entries.
 const (
 	KeepTurns     = 10
 	keepUnsent    = 10 // turns whose messages were taken back
@@ -113,7 +107,7 @@ const (
 
 	KeepMessageViews = 20
 
-	// MaxCarry bounds the bytes that a run may hand to the next one; Temporal takes 2 MiB.
+	// MaxCarry bounds the bytes that a run hands to the next; Temporal takes 2 MiB.
 	MaxCarry = 1800 << 10
 )
 
@@ -146,7 +140,7 @@ func (st *State) Open() []*approvalState {
 	return out
 }
 
-// Sending returns the send of a kind that is not settled, or nil.
+// Sending returns the unsettled send of a kind, or nil.
 func (st *State) Sending(kind conversation.SendKind) *pendingSend {
 	for i := range st.Sends {
 		if st.Sends[i].Send.Kind == kind {
@@ -156,8 +150,7 @@ func (st *State) Sending(kind conversation.SendKind) *pendingSend {
 	return nil
 }
 
-// texts returns how many bytes the queued messages and the messages on their way to codex
-// take.
+// texts returns the bytes of messages queued or on their way to codex.
 func (st *State) texts() int {
 	n := 0
 	for _, q := range st.Queue {
@@ -169,12 +162,12 @@ func (st *State) texts() int {
 	return n
 }
 
-// remember keeps the answer to a message that has left the queue.
+// remember keeps the answer to a message that left the queue.
 func (st *State) remember(m protocol.Message, n int) {
 	said := sum(m)
 	st.Seen = slices.DeleteFunc(st.Seen, func(seen seenMessage) bool {
 		if seen.ID == m.ID && seen.Sum != "" {
-			said = seen.Sum // the message was put back; the digest stays that of the message as it came
+			said = seen.Sum // the message was queued again; this is the digest of the original
 		}
 		return seen.ID == m.ID
 	})
@@ -205,8 +198,8 @@ func (st *State) trim() {
 	}
 }
 
-// trimTurns bounds separately the turns that began and the turns that never began.
-// Otherwise turns that never began would push out the turn that runs.
+// trimTurns bounds turns that never began separately, so that they do not push out the
+// running turn.
 func (st *State) trimTurns() {
 	began, not := 0, 0
 	for i := len(st.Turns) - 1; i >= 0; i-- {
@@ -224,8 +217,7 @@ func (st *State) trimTurns() {
 	}
 }
 
-// skipTo makes n the newest turn. The messages of the turns between were taken
-// back.
+// skipTo makes n the newest turn. The messages of the turns between were taken back.
 func (st *State) skipTo(n int) {
 	st.Skipped += n - st.TurnN - 1
 	st.TurnN = n
@@ -252,9 +244,8 @@ func (a *approvalState) strip() {
 	r.Command, r.Reason, r.Changes, r.Truncated = kit.Cut(r.Command, 512), kit.Cut(r.Reason, 256), nil, true
 }
 
-// fit drops content that the transcript also has, until the state is small enough to hand
-// on to the next run. With the bounds above, only extreme texts make that necessary. beside
-// is how many bytes are handed on together with the state.
+// fit drops content that the transcript also has, until the state and beside bytes can be
+// handed on. Only extreme texts need that.
 func (st *State) fit(beside int) {
 	if kit.Encoded(st)+beside <= MaxCarry {
 		return
@@ -271,8 +262,7 @@ func (st *State) fit(beside int) {
 	}
 	shorten(st.Notes)
 	st.Refusals = nil
-	// Notes that were given to a pump come last, because they are to be written unchanged
-	// if possible.
+	// Notes that a pump was given come last: they are to be written unchanged if possible.
 	if kit.Encoded(st)+beside > MaxCarry {
 		shorten(st.Handing)
 	}
@@ -288,7 +278,7 @@ func shorten(notes []conversation.Note) {
 			if len(v) <= 1<<10 {
 				continue
 			}
-			if short == nil { // somebody else may have the map
+			if short == nil { // the map may be shared
 				short = maps.Clone(n.Data)
 			}
 			short[k] = kit.Cut(v, 1<<10)

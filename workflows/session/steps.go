@@ -4,16 +4,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The loop of a session looks for the first step of a table whose guard holds, takes it,
-// and looks again. So the order of the table decides what goes first, and a guard may
-// assume that no earlier guard holds. Messages that come meanwhile only change the state. A
-// step that waits for the next one asks the table whether it is still the first, so that it
-// wakes up for everything that the loop would do instead.
+// The loop takes the first step of a table whose guard holds, and looks again. So the order
+// of the table decides what goes first, and a guard may assume that no earlier guard holds.
+// A step that waits asks the table whether it is still the first, so that it wakes up for
+// everything that the loop would do instead.
 //
-// Waits in the middle of a step have conditions of their own: they end when the step is to
-// be given up, whichever step would come next. See follow, waitOut, acquire, park and reap.
+// Waits in the middle of a step end when the step is to be given up, whichever comes next.
+// See follow, waitOut, acquire, park and reap.
 
-// loopStep is something that the loop of a session does.
 type loopStep struct {
 	name string
 	due  func() bool // a guard changes nothing
@@ -25,18 +23,18 @@ type outcome int
 
 const (
 	nextStep outcome = iota
-	nextRun          // the run ends, and the session continues as new
-	theEnd           // the session is to be cleaned up
+	nextRun          // continue as new
+	theEnd           // clean up
 )
 
-// The names of the steps that wait, and ask meanwhile whether they are still the first.
+// The steps that wait.
 const (
 	stepRest = "rest"
 	stepWait = "wait"
 )
 
-// steps returns the table. The last step is always due. The functions are literals,
-// since workflowcheck does not look into method values.
+// steps returns the table. The last step is always due. The functions are literals, since
+// workflowcheck does not look into method values.
 func (s *session) steps() []loopStep {
 	st := s.st
 	always := func() bool { return true }
@@ -46,7 +44,6 @@ func (s *session) steps() []loopStep {
 	try := func(what func() error) func() (outcome, error) {
 		return func() (outcome, error) { return nextStep, what() }
 	}
-	// A step that returns true has stopped only to continue in the next run.
 	perhapsAgain := func(what func() (again bool)) func() (outcome, error) {
 		return func() (outcome, error) {
 			if what() {
@@ -70,8 +67,7 @@ func (s *session) steps() []loopStep {
 		{"leave a lost host", func() bool { return st.Resume != nil && st.Lost != nil }, do(func() { s.moving.goAway(s.moving.lostFailure()) })},
 		{"stay, since a turn runs", func() bool { return st.Resume != nil && st.Running }, do(func() { s.moving.stayAfterAll() })},
 		{"get the seed back", func() bool { return s.leases.mustRegainSeed() }, perhapsAgain(func() bool { return s.leases.regainSeed() })},
-		// The turn never began, or it is not known whether it did. The next process of
-		// codex has to tell.
+		// The turn may not have begun: the next process has to tell.
 		{"start codex for the turn", func() bool { return st.Running && !st.Alive }, perhapsAgain(func() bool { return s.process.startForTurn() })},
 		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(func() bool { return s.moving.move() })},
 		{"park", func() bool { return s.parking.parkDue() }, perhapsAgain(func() bool { return s.parking.leaveOrStay() })},
@@ -83,21 +79,19 @@ func (s *session) steps() []loopStep {
 	}
 }
 
-// next returns the step that is to be taken now.
 func (s *session) next() *loopStep {
 	for i := range s.table {
 		if one := &s.table[i]; one.due() {
 			return one
 		}
 	}
-	return nil // not reached: the last one is always due
+	return nil // not reached
 }
 
-// still reports whether the step of that name is the one to be taken now.
+// still reports whether the step of that name is the next.
 func (s *session) still(name string) bool { return s.next().name == name }
 
-// converse takes steps until the session is to be cleaned up. again means that it
-// only stopped to continue as new, which it can between any two steps.
+// converse takes steps until the session is to be cleaned up.
 func (s *session) converse() (again bool, err error) {
 	for {
 		s.approvals.expire()

@@ -4,9 +4,7 @@ import (
 	"fairlead.dev/fairlead/activities/pumps"
 )
 
-// stirred takes the signal of a watch. The signal causes a pump only if it is about the
-// present process and the watch knows more than the session. The pump then finds out what
-// happened.
+// stirred takes the signal of a watch. Only news about the present process causes a pump.
 func (s *processPart) stirred(m pumps.Stirred) {
 	switch {
 	case !s.st.Alive || m.Incarnation != s.st.Incarnation || s.st.Lease == nil || m.Host != s.st.Lease.Spec.Name:
@@ -17,9 +15,9 @@ func (s *processPart) stirred(m pumps.Stirred) {
 	}
 }
 
-// stirredBehind is called when a pump has returned. The pump has seen what happened before
-// it attached. What happened after that needs another pump. Signals about both may have
-// come while the pump ran. A turn that codex has begun by itself also needs another pump.
+// stirredBehind is called when a pump has returned. Another pump is needed if codex has
+// begun a turn by itself, or if a signal that came meanwhile tells more than the pump has
+// read.
 func (s *processPart) stirredBehind(begun bool) {
 	m := s.stir
 	s.st.Stirred, s.stir = begun && s.st.Alive, pumps.Stirred{}
@@ -36,8 +34,8 @@ func (s *processPart) drainStirred() {
 	}
 }
 
-// looks reports whether the next pump only looks what happened to a process. If that pump
-// learns nothing, this does not count against codex.
+// looks reports whether the next pump only looks what happened. If it learns nothing, this
+// does not count against codex.
 func (s *processPart) looks() bool {
 	if !s.st.Stirred {
 		return false

@@ -10,14 +10,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A session may have a time to live, from its start. After that time it begins no further
-// turn. It closes when the running turn has ended, or after TTLGrace, in whatever state it
-// is: in line for a host, parked, or waiting for a person.
+// After its time to live a session begins no further turn. It closes when the running turn
+// has ended, or after TTLGrace, in whatever state it is.
 
-// TTLGrace bounds the time for which the last turn may go on.
+// TTLGrace bounds how long the last turn may go on.
 const TTLGrace = 15 * time.Minute
 
-// byTTL is the By of the close for this reason.
+// byTTL is the By of that close.
 const byTTL = "ttl"
 
 func (s *endingPart) ttlAt() time.Time {
@@ -32,7 +31,6 @@ func (s *endingPart) outlived() bool {
 	return !at.IsZero() && !workflow.Now(s.ctx).Before(at)
 }
 
-// endLife closes the session when its time is over. It has two timers of its own.
 func (s *endingPart) endLife(ctx workflow.Context) {
 	at := s.ttlAt()
 	if at.IsZero() || !s.pauseUntil(ctx, at, "the session has lived as long as it may") {

@@ -15,9 +15,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// This file handles what goes into a turn in addition to its text (files, an output
-// schema), and what its thread is set up with (instructions, a personality).
-
 func checkExtras(m protocol.Message) error {
 	if err := activities.CheckInputs(m.Inputs); err != nil {
 		return err
@@ -26,11 +23,11 @@ func checkExtras(m protocol.Message) error {
 	case len(m.Schema) == 0 && m.SchemaBlob == "":
 		return nil
 	case m.Mode == "steer":
-		return fmt.Errorf("an output schema is for a turn of its own, and this steers one")
+		return fmt.Errorf("an output schema needs a turn of its own: a message that steers cannot have one")
 	case len(m.Schema) > 0 && m.SchemaBlob != "":
 		return fmt.Errorf("it has both output_schema and output_schema_blob")
 	case m.SchemaBlob != "" && !isMessage(m.SchemaBlob):
-		return fmt.Errorf("its output_schema_blob is none that the worker's API gave")
+		return fmt.Errorf("output_schema_blob is not a key that the worker's API returned for a schema: send the schema through the API (ctl does so)")
 	case len(m.Schema) > protocol.MaxSchemaInline:
 		return fmt.Errorf("its output schema has %d bytes; above %d it goes through the store (ctl does so)", len(m.Schema), protocol.MaxSchemaInline)
 	case len(m.Schema) > 0:
@@ -39,7 +36,7 @@ func checkExtras(m protocol.Message) error {
 	return nil
 }
 
-// extraChars returns how many characters the files add to the text that codex gets.
+// extraChars returns how many characters the files add to the text.
 func extraChars(m protocol.Message) int {
 	n := 0
 	for _, in := range m.Inputs {
@@ -50,8 +47,7 @@ func extraChars(m protocol.Message) int {
 	return n
 }
 
-// extraSum returns a digest of the files and the output schema of a message; it is empty if
-// there are none.
+// extraSum digests a message's files and output schema; empty if there are none.
 func extraSum(m protocol.Message) string {
 	if len(m.Inputs) == 0 && len(m.Schema) == 0 && m.SchemaBlob == "" {
 		return ""
@@ -64,14 +60,13 @@ func extraSum(m protocol.Message) string {
 	return "\x00" + hex.EncodeToString(h[:])
 }
 
-// sentAgain returns the content of a message that is to be sent again under another id.
+// sentAgain returns the content of m, to be sent under another id.
 func sentAgain(m protocol.Message) protocol.Message {
 	return protocol.Message{Text: m.Text, Blob: m.Blob, Chars: m.Chars, Model: m.Model, Effort: m.Effort, AnyModel: m.AnyModel,
 		Inputs: m.Inputs, Schema: m.Schema, SchemaBlob: m.SchemaBlob}
 }
 
-// outputShape is the output schema of a turn. It is kept for a later turn that goes on with
-// the same task.
+// outputShape is a turn's output schema, kept for a later turn on the same task.
 type outputShape struct {
 	Schema json.RawMessage `json:"schema,omitempty"`
 	Blob   string          `json:"blob,omitempty"`
@@ -84,7 +79,6 @@ func shapeOf(m protocol.Message) *outputShape {
 	return &outputShape{m.Schema, m.SchemaBlob}
 }
 
-// of returns m with this output schema.
 func (o *outputShape) of(m protocol.Message) protocol.Message {
 	if o != nil {
 		m.Schema, m.SchemaBlob = o.Schema, o.Blob
@@ -97,12 +91,11 @@ func withExtras(m protocol.Message, s conversation.Send) conversation.Send {
 	return s
 }
 
-// keepFiles bounds how many files of earlier messages are kept.
+// keepFiles bounds the kept files of earlier messages.
 const keepFiles = 50
 
-// filesToBring returns the files of earlier messages if the session has come to
-// another host, or back to one, since they were brought. Images are in the thread's
-// history.
+// filesToBring returns the files of earlier messages if the session was granted a host
+// since they were brought. Images are in the thread's history.
 func (s *messagesPart) filesToBring() []protocol.Input {
 	if s.st.FilesAt == 0 && len(s.st.Files) == 0 {
 		s.st.Files = s.opt.Files
@@ -152,7 +145,7 @@ func (o Options) checkThread() error {
 }
 
 // instructions returns the instructions for a pump that opens the thread. Later pumps get
-// none, which saves history.
+// none, to save history.
 func (s *processPart) instructions() string {
 	if s.st.Pump.Opened == s.st.Incarnation {
 		return ""

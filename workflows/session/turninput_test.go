@@ -29,13 +29,13 @@ func TestWhatGoesWithAMessageIsChecked(t *testing.T) {
 		"a file":                {protocol.Message{Inputs: []protocol.Input{file}}, ""},
 		"a schema":              {protocol.Message{Schema: json.RawMessage(`{}`)}, ""},
 		"a long schema":         {protocol.Message{SchemaBlob: aLongText}, ""},
-		"a blob of a seed":      {protocol.Message{Inputs: []protocol.Input{stranger}}, "its blob is none that the worker's API gave"},
+		"a blob of a seed":      {protocol.Message{Inputs: []protocol.Input{stranger}}, "its blob key was not issued by the worker's API"},
 		"a list":                {protocol.Message{Schema: json.RawMessage(`[1]`)}, "not a JSON object"},
 		"null":                  {protocol.Message{Schema: json.RawMessage(`null`)}, "not a JSON object"},
 		"two schemas":           {protocol.Message{Schema: json.RawMessage(`{}`), SchemaBlob: aLongText}, "both"},
 		"a schema that is long": {protocol.Message{Schema: json.RawMessage(`{"a":"` + strings.Repeat("x", protocol.MaxSchemaInline) + `"}`)}, "through the store"},
-		"a schema elsewhere":    {protocol.Message{SchemaBlob: "seeds/team"}, "none that the worker's API gave"},
-		"a schema in a steer":   {protocol.Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "this steers one"},
+		"a schema elsewhere":    {protocol.Message{SchemaBlob: "seeds/team"}, "not a key that the worker's API returned"},
+		"a schema in a steer":   {protocol.Message{Mode: "steer", Schema: json.RawMessage(`{}`)}, "a message that steers cannot have one"},
 	} {
 		err := checkExtras(c.m)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {

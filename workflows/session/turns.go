@@ -13,7 +13,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// turnsPart begins turns, takes what codex tells of them, and ends them.
 type turnsPart struct {
 	*core
 	messages  *messagesPart
@@ -27,41 +26,38 @@ type turnsPart struct {
 	ending    *endingPart
 	pushes    *pushesPart
 
-	another bool // codex began another turn after the one that ended
-	leaving bool // the session leaves a lost host: what codex had there cannot be looked up
+	another bool // codex began another turn after that
+	leaving bool // the session leaves a lost host: codex's history there cannot be read
 }
 
-// turnState is the queue, the turns, and how the running turn may end.
 type turnState struct {
 	Queue       []queuedMessage     `json:"queue,omitempty"`
-	Seen        []seenMessage       `json:"seen,omitempty"` // messages that left the queue, newest last, to answer repeats
+	Seen        []seenMessage       `json:"seen,omitempty"` // messages that left the queue; newest last
 	Turns       []protocol.TurnView `json:"turns,omitempty"`
-	TurnN       int                 `json:"turn_n"`                 // the newest turn that began
-	Skipped     int                 `json:"skipped,omitempty"`      // numbers up to TurnN whose turns never began
-	NextN       int                 `json:"next_n"`                 // the newest number promised to a message
-	Running     bool                `json:"running"`                // turn TurnN has not ended
-	Foreign     string              `json:"foreign,omitempty"`      // the running turn, if codex began it by itself
-	Held        bool                `json:"held,omitempty"`         // the queue waits for the next message: codex could not go on
-	Downed      bool                `json:"downed,omitempty"`       // the queue is held only because no host or seed was available
-	HasTurn     bool                `json:"has_turn"`               // the thread has a rollout: it can be resumed
-	MayHaveTurn bool                `json:"may_turn,omitempty"`     // codex may have got a message for the thread
-	TurnSpent   time.Duration       `json:"turn_spent,omitempty"`   // how long pumps were attached to the running turn
-	Cut         *protocol.Failure   `json:"cut,omitempty"`          // what cut off a turn whose message codex may or may not have had
-	Said        *protocol.Message   `json:"said,omitempty"`         // the running turn's message, if it may be sent again
-	Shape       *outputShape        `json:"shape,omitempty"`        // the output schema of the running turn
-	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that sent the same message again
+	TurnN       int                 `json:"turn_n"`            // newest that began
+	Skipped     int                 `json:"skipped,omitempty"` // numbers up to TurnN without a turn
+	NextN       int                 `json:"next_n"`            // newest promised to a message
+	Running     bool                `json:"running"`
+	Foreign     string              `json:"foreign,omitempty"`    // id of the running turn, if codex began it by itself
+	Held        bool                `json:"held,omitempty"`       // the queue waits for the next message
+	Downed      bool                `json:"downed,omitempty"`     // held only because no host or seed was available
+	HasTurn     bool                `json:"has_turn"`             // the thread has a rollout
+	MayHaveTurn bool                `json:"may_turn,omitempty"`   // codex may have got a message
+	TurnSpent   time.Duration       `json:"turn_spent,omitempty"` // time with a pump attached to the running turn
+	Cut         *protocol.Failure   `json:"cut,omitempty"`        // why a turn was cut off whose message codex may or may not have had
+	Said        *protocol.Message   `json:"said,omitempty"`       // the running turn's message, if it may be sent again
+	Shape       *outputShape        `json:"shape,omitempty"`
+	AuthRetries int                 `json:"auth_retries,omitempty"` // turns in a row that repeated a message
 	GoOns       int                 `json:"go_ons,omitempty"`       // turns in a row that were cut off and continued
-	GoOnN       int                 `json:"go_on_n,omitempty"`      // number of the session's own messages
-	Interrupt   *protocol.Interrupt `json:"interrupt,omitempty"`    // who asked, for the record
+	GoOnN       int                 `json:"go_on_n,omitempty"`      // counts the session's own messages
+	Interrupt   *protocol.Interrupt `json:"interrupt,omitempty"`
 	InterruptN  int                 `json:"interrupt_n,omitempty"`
 }
 
-// canBegin reports whether a queued message can become a turn.
 func (s *turnsPart) canBegin() bool {
 	return len(s.st.Queue) > 0 && !s.st.Held && !s.st.Running && s.st.Close == nil && !s.bounds.overBudget() && !s.bounds.limited() && s.parking.leaves() == nil && !s.ending.outlived() && len(s.pushes.wanted) == 0
 }
 
-// beginTurn makes the oldest queued message the running turn.
 func (s *turnsPart) beginTurn() {
 	m := s.st.Queue[0]
 	s.st.Queue = s.st.Queue[1:]
@@ -85,8 +81,8 @@ func (s *turnsPart) beginTurn() {
 	s.become(protocol.Running)
 }
 
-// putBack queues the running turn's message again if codex certainly never had it.
-// The turn has not begun then, and keeps its number.
+// putBack queues the running turn's message again, under its number, if codex certainly
+// never had it.
 func (s *turnsPart) putBack() (done bool) {
 	p := s.st.Sending(conversation.SendTurn)
 	if !s.st.Running || p == nil || p.maybe() || s.inDoubt() || s.toEnd() {
@@ -99,8 +95,7 @@ func (s *turnsPart) putBack() (done bool) {
 	return true
 }
 
-// unbegin queues the running turn's message again. drop handles what else was to be
-// sent with it.
+// unbegin queues the running turn's message again. drop handles the other sends.
 func (s *turnsPart) unbegin(drop func()) {
 	p := s.st.Sending(conversation.SendTurn)
 	send, by := p.Send, p.By
@@ -115,8 +110,6 @@ func (s *turnsPart) unbegin(drop func()) {
 	s.track(send.ID, kindMessage, send.Turn, queuedHere)
 }
 
-// delivered records how far a send came, for the approval or turn that it belongs
-// to.
 func (s *turnsPart) delivered(d protocol.Delivery) {
 	if s.moving.toldOf(d) {
 		return
@@ -133,7 +126,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 		}
 		switch d.State {
 		case protocol.Decided:
-			// It was certainly not written: the next pump writes it.
+			// certainly not written: the next pump writes it
 			s.st.Sends[i].Handed, s.st.Sends[i].Send.Uncertain = false, false
 			return
 		case protocol.Sent:
@@ -175,7 +168,7 @@ func (s *turnsPart) delivered(d protocol.Delivery) {
 	}
 }
 
-// voidTurn ends a turn if it cannot be told whether codex began it.
+// voidTurn ends a turn of which nobody can tell whether codex began it.
 func (s *turnsPart) voidTurn(why string) {
 	f := s.st.Cut
 	if f == nil {
@@ -216,8 +209,8 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 	}
 }
 
-// endTurn puts into the view what codex reported of a turn. If codex reported no time, now
-// is the turn's end.
+// endTurn puts codex's report of a turn into the view. Without a reported time, now is the
+// end.
 func endTurn(v *protocol.TurnView, t *conversation.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
@@ -232,7 +225,7 @@ func endTurn(v *protocol.TurnView, t *conversation.TurnEnd, now time.Time) {
 	}
 }
 
-// giveUpTurn ends the running turn although codex has not said that it ended.
+// giveUpTurn ends the running turn although codex has not reported its end.
 func (s *turnsPart) giveUpTurn(status string, f *protocol.Failure) {
 	if !s.st.Running {
 		return
@@ -268,8 +261,7 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 	s.st.UpdatedAt = now
 	s.st.Error, s.st.Cut, s.st.BudgetNews = nil, nil, false
 	s.st.Foreign, s.st.CloseDue = "", false
-	// Requests of codex within the turn are void. The newest bounds apply from the next
-	// turn on.
+	// The newest bounds apply from the next turn on.
 	why := fmt.Sprintf("turn %d ended (%s)", s.st.TurnN, status)
 	s.approvals.voidOpen(why)
 	s.dropSends(why)
@@ -285,8 +277,7 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 }
 
 // holdQueue holds the queue until a person goes on. A session that closes after its last
-// turn has no such person, so it goes on with the messages that it accepted, and then
-// closes.
+// turn has no such person: it goes on with the accepted messages, and then closes.
 func (s *turnsPart) holdQueue() {
 	switch {
 	case len(s.st.Queue) == 0 || s.opt.CloseAfter && s.bounds.overBudget():
@@ -299,9 +290,8 @@ func (s *turnsPart) holdQueue() {
 	}
 }
 
-// dropSends gives up what was to reach the turn that has ended. A decision that
-// codex may have had stays "sent": it may have had its effect. A steering message
-// that codex cannot have had becomes a turn of its own.
+// dropSends gives up what was to reach a turn that has ended. A decision that codex may
+// have had stays "sent". A steer that codex cannot have had becomes a turn of its own.
 func (s *turnsPart) dropSends(why string) {
 	sends := s.st.Sends
 	s.st.Sends = nil
@@ -330,7 +320,7 @@ func (s *turnsPart) dropSends(why string) {
 	}
 }
 
-// requeue makes a new turn for a message that came too late to steer.
+// requeue makes a turn of a message that came too late to steer.
 func (s *turnsPart) requeue(p pendingSend) {
 	if p.Named {
 		s.messages.tooLate(p)

@@ -14,7 +14,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// attributes are the values of the search attributes.
 type attributes struct {
 	state, host, seed, thread, waits string
 	progress, origin                 string
@@ -24,7 +23,6 @@ type attributes struct {
 	limited                          bool // waits is about the end of a limit
 }
 
-// viewsPart shows the session. It does not change the session's state.
 type viewsPart struct {
 	*core
 	messages  *messagesPart
@@ -37,11 +35,11 @@ type viewsPart struct {
 	ending    *endingPart
 	pushes    *pushesPart
 
-	shown attributes // what the search attributes say now
+	shown attributes // as last set
 }
 
-// publish updates the Temporal UI: search attributes when they change (one event
-// for all), current details always (no event).
+// publish updates the search attributes when they change (one event for all) and the
+// current details always (no event).
 func (s *viewsPart) publish() {
 	now := attributes{
 		state: string(s.st.Status), host: s.hostName(), seed: s.seedName(),
@@ -56,7 +54,7 @@ func (s *viewsPart) publish() {
 		return
 	}
 	more := s.tellChosen(now)
-	if now.progress != s.shown.progress { // a cluster where nothing is reported need not have this attribute
+	if now.progress != s.shown.progress { // a cluster without progress reports need not have this attribute
 		more = append(more, kit.AttrProgress.ValueSet(now.progress))
 	}
 	if now.origin != s.shown.origin {
@@ -72,7 +70,7 @@ func (s *viewsPart) publish() {
 	}
 }
 
-// showRefused makes lists show a session that could not begin among the failed ones.
+// showRefused lists a refused session among the failed ones.
 func showRefused(ctx workflow.Context) {
 	if err := workflow.UpsertTypedSearchAttributes(ctx, kit.AttrState.ValueSet(string(protocol.Failed))); err != nil {
 		workflow.GetLogger(ctx).Warn("search attributes not set", "error", err)
@@ -87,8 +85,7 @@ func (s *viewsPart) threadID() string {
 	return s.st.Pump.ThreadID
 }
 
-// seedName returns the seed that is or was held, or else the one that was asked
-// for.
+// seedName returns the seed that is or was held, or else the requested one.
 func (s *viewsPart) seedName() string {
 	if s.st.Seed != nil {
 		return s.st.Seed.Name
@@ -103,7 +100,7 @@ func (s *viewsPart) lostHost() string {
 
 func (s *viewsPart) waitsFor() string {
 	if s.crowded {
-		return "room: the workers move as many snapshots as they can"
+		return "a free worker: all workers are busy taking or restoring snapshots"
 	}
 	if s.waitsForAttempt() && s.st.Status != protocol.Failed {
 		return s.st.Trouble.Text()
@@ -261,7 +258,7 @@ func (s *viewsPart) detail() protocol.SessionDetail {
 	return d
 }
 
-// details returns the Markdown with which the Temporal UI describes the workflow.
+// details returns the workflow's Markdown for the Temporal UI.
 func (s *viewsPart) details() string {
 	st := s.st
 	var b strings.Builder
@@ -299,8 +296,7 @@ func (s *viewsPart) details() string {
 	return kit.Cut(b.String(), 16<<10)
 }
 
-// asksFor returns a line for each thing that a person has to decide on beyond the
-// summary.
+// asksFor returns a line for each thing to decide on beyond the summary.
 func asksFor(r protocol.Request) (lines []string) {
 	for _, q := range r.Questions {
 		line := q.ID + ": " + q.Text

@@ -11,11 +11,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// A session keeps what it has accepted. If waiting can mend a fault, the session shows the
-// fault, waits and tries again. It goes on until an attempt works, or until a person, a
-// budget or start_timeout ends the wait.
-
-// meet records a failure that passes, and sets the time of the next attempt.
+// meet records a failure that passes, and schedules the next attempt.
 func (s *core) meet(doing string, f *protocol.Failure) {
 	now := workflow.Now(s.ctx)
 	t := s.st.Trouble
@@ -34,14 +30,12 @@ func (s *core) meet(doing string, f *protocol.Failure) {
 	}
 }
 
-// tryNow makes the next attempt due at once.
 func (s *core) tryNow() {
 	if s.st.Trouble != nil {
 		s.st.Trouble.NextAt = workflow.Now(s.ctx)
 	}
 }
 
-// overcome ends a wait, because an attempt has worked.
 func (s *core) overcome() {
 	if t := s.st.Trouble; t != nil {
 		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("managed to %s, after %d attempts that failed since %s", t.Doing, t.Attempt, kit.Clock(t.Since))})
@@ -49,15 +43,14 @@ func (s *core) overcome() {
 	}
 }
 
-// keepTrying calls try until it works, or fails in a way that waiting cannot mend.
-// Between two attempts the session waits, longer each time, and shows that it
-// waits. If the history of the run becomes full during a wait, keepTrying returns
-// again, and the next run goes on with the wait.
+// keepTrying calls try until it works, or fails in a way that waiting cannot mend. Between
+// attempts the session waits, longer each time. If the history becomes full, the next run
+// goes on with the wait.
 //
-// A wait ends early when leave returns true, when the session is to close or to
-// resume (elsewhere or now), or when its turn is interrupted. Then keepTrying
-// returns the newest failure, and the caller finds out why the wait ended. A wish
-// to resume ends only one wait: the caller sets obeyed to the wish that it knows.
+// A wait ends early when leave returns true, when the session is to close or to resume, or
+// when its turn is interrupted. Then keepTrying returns the newest failure, and the caller
+// finds out why. A wish to resume ends only one wait: the caller sets obeyed to the wish
+// that it knows.
 func (s *core) keepTrying(doing string, leave func() bool, try func() (f *protocol.Failure, again bool)) (f *protocol.Failure, again bool) {
 	for {
 		if f, again := s.waitOut(leave); f != nil || again {
@@ -82,9 +75,8 @@ func (s *core) keepTrying(doing string, leave func() bool, try func() (f *protoc
 	}
 }
 
-// waitOut waits until the next attempt is due. If the wait was ended early, it returns the
-// failure that was waited out. If the session has waited too long to start, it returns the
-// failure start_timeout. again means that the wait has to go on in the next run.
+// waitOut waits until the next attempt is due. After an early end it returns the failure
+// that was waited out.
 func (s *core) waitOut(leave func() bool) (f *protocol.Failure, again bool) {
 	t := s.st.Trouble
 	if t == nil {
@@ -110,13 +102,10 @@ func (s *core) waitOut(leave func() bool) (f *protocol.Failure, again bool) {
 	return s.tooLateToStart(), false
 }
 
-// waitsForAttempt reports whether the session waits for the next attempt.
 func (s *core) waitsForAttempt() bool {
 	return s.st.Trouble != nil && s.st.Close == nil && workflow.Now(s.ctx).Before(s.st.Trouble.NextAt)
 }
 
-// waitsToComeBack reports whether the session waits for the next attempt to come
-// back to a host. Such a session could as well be parked.
 func (s *core) waitsToComeBack() bool {
 	return s.waitsForAttempt() && s.st.Begun && s.st.Layout == nil
 }
@@ -130,8 +119,7 @@ func (s *core) waitingView() *protocol.WaitingView {
 	return &v
 }
 
-// startBy returns the time by which the session has to begin. It is zero if the session has
-// started, or may wait for ever.
+// startBy returns the time by which the session has to begin; zero means no limit.
 func (s *core) startBy() time.Time {
 	limit := protocol.StartTimeout
 	if s.opt.StartTimeout != nil {
@@ -143,13 +131,12 @@ func (s *core) startBy() time.Time {
 	return s.st.CreatedAt.Add(limit)
 }
 
-// hasStarted reports whether the first turn could begin: codex was up once.
+// hasStarted reports whether the first turn could begin.
 func (s *core) hasStarted() bool {
 	return s.st.Started || s.st.Pump.Opened > 0 || s.st.hadTurn()
 }
 
-// tooLateToStart returns the failure of a session that could not begin in time,
-// and nil for any other.
+// tooLateToStart returns the failure of a session that could not begin in time, or nil.
 func (s *core) tooLateToStart() *protocol.Failure {
 	by := s.startBy()
 	if by.IsZero() || workflow.Now(s.ctx).Before(by) {

@@ -20,8 +20,7 @@ func checkWatchdogs(w protocol.Watchdogs) error {
 	return nil
 }
 
-// limits returns the limits of the next pump. A turn has one deadline, however many
-// pumps serve it.
+// limits returns the next pump's limits. All pumps of a turn share one deadline.
 func (s *processPart) limits() conversation.Limits {
 	w := s.opt.Watchdogs
 	return conversation.Limits{

@@ -19,7 +19,7 @@ func (o Options) checkWorkspace() error {
 		return err
 	}
 	if (o.Workspace.Repo != nil || o.Workspace.Snapshot != "") && (o.Dir != "" || o.From != "") {
-		return errors.New("it is to begin with more than one of a folder of the host, a repository and a snapshot")
+		return errors.New("more than one of a folder of the host, a repository and a snapshot is given for the work folder: give only one")
 	}
 	return nil
 }
@@ -51,7 +51,7 @@ func (s *placePart) cameToWork(out places.PrepareSessionResult) {
 	}
 }
 
-// placeView returns where the session is, for callers that only read.
+// placeView is for callers that only read.
 func (s *placePart) placeView() workspaces.Place {
 	p := workspaces.Place{Seed: s.st.Seed, Workspace: s.workspace(), Commit: s.st.Commit,
 		Turn: s.st.TurnN, Busy: s.st.Running || s.st.Reap}

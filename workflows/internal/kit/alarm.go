@@ -6,16 +6,16 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Alarm is the single timer for all deadlines of a workflow. A deadline that is set while
-// the timer runs must not be earlier than the present one. It is never cancelled, so its
-// only cost is two events each time it fires.
+// Alarm is the single timer for all deadlines of a workflow. It is never cancelled, so it
+// costs two events each time it fires. No deadline may be set that is earlier than the
+// present one.
 type Alarm struct {
 	ctx   workflow.Context
 	what  string
 	timer workflow.Future
 }
 
-// NewAlarm returns an alarm that is not set. what is shown as the timer's summary.
+// NewAlarm returns an alarm that is not set. what is the timer's summary.
 func NewAlarm(ctx workflow.Context, what string) *Alarm { return &Alarm{ctx: ctx, what: what} }
 
 // Set starts the timer, unless it runs.

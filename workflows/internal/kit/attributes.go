@@ -2,8 +2,8 @@ package kit
 
 import "go.temporal.io/sdk/temporal"
 
-// Search attributes to find sessions by. They hold names and states, never what was
-// said, except for FairleadProgress.
+// Search attributes of sessions: names and states, never what was said, except for
+// FairleadProgress.
 var (
 	AttrState     = temporal.NewSearchAttributeKeyKeyword("FairleadState")
 	AttrHost      = temporal.NewSearchAttributeKeyKeyword("FairleadHost")
@@ -12,14 +12,14 @@ var (
 	AttrWaits     = temporal.NewSearchAttributeKeyKeyword("FairleadWaits")
 	AttrApprovals = temporal.NewSearchAttributeKeyInt64("FairleadApprovals")
 	AttrTurn      = temporal.NewSearchAttributeKeyInt64("FairleadTurn")
-	// Set for sessions that a batch or a schedule started.
+	// AttrOrigin is that of a batch or a schedule.
 	AttrOrigin = temporal.NewSearchAttributeKeyKeyword("FairleadOrigin")
-	// What the model reported, in a session with the tool for that.
+	// AttrProgress is what the model reported.
 	AttrProgress = temporal.NewSearchAttributeKeyKeyword("FairleadProgress")
 )
 
-// Search attributes of people's choices. A session sets them only after somebody made such
-// a choice, because not every cluster knows them.
+// People's choices, set only after such a choice, because not every cluster knows these
+// attributes.
 var (
 	AttrName     = temporal.NewSearchAttributeKeyKeyword("FairleadName")
 	AttrArchived = temporal.NewSearchAttributeKeyBool("FairleadArchived")

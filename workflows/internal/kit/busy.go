@@ -10,15 +10,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// busyFor is how long an activity that moves a snapshot waits for busy workers if there is
-// an alternative.
+// busyFor bounds the wait for busy workers if there is an alternative.
 const busyFor = time.Hour
 
-// InLine runs try, which runs an activity that moves a snapshot. It repeats try while
-// the workers are busy, until leave returns true. Busy workers are no failure. Each
-// refusal counts as an attempt of the retry policy, but the pause before the next
-// attempt comes from the refusal (NextRetryDelay). A refused attempt has done nothing on
-// the host that cannot be repeated.
+// InLine repeats try, which runs an activity that moves a snapshot, while the workers are
+// busy and leave returns false. Each refusal counts as an attempt of the retry policy and
+// sets the pause (NextRetryDelay). A refused attempt has done nothing on the host that
+// cannot be repeated.
 func InLine(leave func() bool, try func() error) error {
 	for {
 		if err := try(); !WasBusy(err) || leave() {
@@ -33,10 +31,10 @@ func ForAWhile(ctx workflow.Context, leave func() bool) func() bool {
 	return func() bool { return leave() || workflow.Now(ctx).Sub(since) >= busyFor }
 }
 
-// Never is a condition that is never true.
+// Never is always false.
 func Never() bool { return false }
 
-// WasBusy reports whether an activity failed only because the workers were busy.
+// WasBusy reports whether err only says that the workers were busy.
 func WasBusy(err error) bool {
 	var app *temporal.ApplicationError
 	return errors.As(err, &app) && app.Type() == protocol.ErrTypeBusy

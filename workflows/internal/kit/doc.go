@@ -1,5 +1,4 @@
-// Package kit has what all workflows use: options of activities, failures as text, timers
-// that survive a change of the run, and the rule which failures waiting can mend. Its types
-// are for one workflow each, and are not safe for other goroutines than those of that
+// Package kit has what all workflows use: options of activities, failures as text, timers,
+// and the rule which failures waiting can mend. A value is for the goroutines of one
 // workflow.
 package kit

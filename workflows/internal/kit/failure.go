@@ -12,10 +12,10 @@ import (
 // MaxFailure bounds a failure's texts, in bytes; the state carries them.
 const MaxFailure = 4 << 10
 
-// KindTimeout is the kind of the failure if no worker finished an activity.
+// KindTimeout says that no worker finished an activity.
 const KindTimeout = "timeout"
 
-// FailureOf converts an activity's error into the failure that people see.
+// FailureOf converts an activity's error for people.
 func FailureOf(what string, err error) *protocol.Failure {
 	var app *temporal.ApplicationError
 	if errors.As(err, &app) && app.Type() == protocol.ErrTypeWorkerDied {
@@ -49,7 +49,7 @@ func unfinished(what string) *protocol.Failure {
 		Hint: "see `ctl status` for workers, then try again"}
 }
 
-// FailureOfProblem returns codex's problem as a failure.
+// FailureOfProblem returns a problem as a failure, nil for nil.
 func FailureOfProblem(p *protocol.Problem) *protocol.Failure {
 	if p == nil {
 		return nil
@@ -57,7 +57,7 @@ func FailureOfProblem(p *protocol.Problem) *protocol.Failure {
 	return &protocol.Failure{Kind: p.Kind, Message: Cut(p.Message, MaxFailure), Hint: Cut(p.Hint, MaxFailure), ResetAt: p.ResetAt}
 }
 
-// Refuse returns the error that refuses a message or an input. Its type is kind.
+// Refuse returns an error of type kind.
 func Refuse(kind, format string, args ...any) error {
 	return temporal.NewNonRetryableApplicationError(Cut(fmt.Sprintf(format, args...), 1<<10), kind, nil)
 }

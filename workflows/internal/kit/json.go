@@ -18,11 +18,11 @@ func Decode[T any](raw []byte) (T, error) {
 	d.DisallowUnknownFields()
 	//workflowcheck:ignore // JSON is a pure function
 	if err := d.Decode(&v); err != nil {
-		return v, Refuse(protocol.RefusedBadInput, "message is not the JSON that is expected: %.300v", err)
+		return v, Refuse(protocol.RefusedBadInput, "cannot decode the message as JSON: %.300v", err)
 	}
 	//workflowcheck:ignore // as above
 	if _, err := d.Token(); err != io.EOF {
-		return v, Refuse(protocol.RefusedBadInput, "message has more than one JSON value")
+		return v, Refuse(protocol.RefusedBadInput, "the message has more than one JSON value")
 	}
 	return v, nil
 }

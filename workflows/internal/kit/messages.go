@@ -13,7 +13,7 @@ func Unread[T any](ch workflow.ReceiveChannel) (all []T) {
 	}
 }
 
-// FirstError returns the first of the errors that is not nil.
+// FirstError returns the first error that is not nil.
 func FirstError(errs ...error) error {
 	for _, err := range errs {
 		if err != nil {

@@ -8,20 +8,19 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Do runs one activity; the compiler checks its input and its result.
+// Do runs one activity; the compiler checks its types.
 func Do[In, Out any](ctx workflow.Context, activity func(context.Context, In) (Out, error), in In) (Out, error) {
 	var out Out
 	err := workflow.ExecuteActivity(ctx, activity, in).Get(ctx, &out)
 	return out, err
 }
 
-// Beat is the heartbeat timeout. If a worker is silent for longer, another one
-// takes over.
+// Beat is the heartbeat timeout, after which another worker takes over.
 const Beat = 10 * time.Second
 
-// SetUp is for work on a host. The work may be repeated, and may move a few hundred
-// megabytes. A host that cannot be reached is tried for 15 seconds, because a restart of
-// sshd takes about that long.
+// SetUp is for work on a host that may be repeated, and may move a few hundred megabytes. A
+// host that cannot be reached is tried for 15 seconds, about as long as a restart of sshd
+// takes.
 func SetUp(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * time.Minute,
@@ -34,27 +33,24 @@ func SetUp(ctx workflow.Context, summary string) workflow.Context {
 	})
 }
 
-// CarryFor bounds one attempt to move a session's work. An attempt that times out starts
-// over, so with a short limit a large session could never be moved. The death of a worker
-// is noticed earlier, because its heartbeats stop.
+// CarryFor bounds one attempt to move a session's work, which starts over when it times
+// out.
 const CarryFor = 6 * time.Hour
 
-// Carrying sets the timeout of activities that may move a session's work.
+// Carrying is for activities that may move a session's work.
 func Carrying(ctx workflow.Context) workflow.Context {
 	return workflow.WithStartToCloseTimeout(ctx, CarryFor)
 }
 
-// Attached is for the pump. A pump runs as long as a turn. If its worker dies, another
-// worker takes over within seconds. An error that a pump returns says when to retry. An
-// attempt without such an error ended because its worker died, which was noticed only after
-// a whole heartbeat timeout. So the pause before a retry does not grow, however many
-// workers die during one turn.
+// Attached is for the pump. Its errors say when to retry. An attempt without an error ended
+// because its worker died, which took a heartbeat timeout to notice. So the pause does not
+// grow, however many workers die during one turn.
 func Attached(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 48 * time.Hour,
 		HeartbeatTimeout:    Beat,
 		WaitForCancellation: true,
-		Summary:             Cut(summary, 100), // Temporal takes 400 bytes of JSON
+		Summary:             Cut(summary, 100),
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 1,
 		},
@@ -67,27 +63,27 @@ func UntilDone(ctx workflow.Context, summary string) workflow.Context {
 		StartToCloseTimeout: 2 * time.Hour,
 		HeartbeatTimeout:    Beat,
 		WaitForCancellation: true,
-		Summary:             Cut(summary, 100), // Temporal takes 400 bytes of JSON
+		Summary:             Cut(summary, 100),
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute,
 		},
 	})
 }
 
-// Once is for a command of a person. If a worker dies, the next attempt finds the command
-// that already runs, so attempts are not limited. A failure of the command is final.
+// Once is for a person's command, whose failure is final. After a worker's death the next
+// attempt finds the running command, so attempts are not limited.
 func Once(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 7 * 24 * time.Hour,
 		HeartbeatTimeout:    Beat,
 		WaitForCancellation: true,
-		Summary:             Cut(summary, 100), // Temporal takes 400 bytes of JSON
+		Summary:             Cut(summary, 100),
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: 500 * time.Millisecond, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
 		},
 	})
 }
 
-// Maintenance is the By of a verification that nobody asked for. Such a verification
-// refreshes no login before its time.
+// Maintenance is the By of a verification that nobody asked for. It refreshes no login
+// before its time.
 const Maintenance = "maintenance"

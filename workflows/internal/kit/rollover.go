@@ -3,31 +3,30 @@ package kit
 import "go.temporal.io/sdk/workflow"
 
 // A Rollover decides when a run's history is long enough. Temporal refuses to end a run
-// while a signal comes in, and repeats that workflow task. An update that came within the
-// task is then answered with an error (measured). So no run ends in a task that took an
-// update, unless updates never stop.
+// while a signal comes in, and repeats that workflow task. An update of that task is then
+// answered with an error (measured). So no run ends in a task that took an update, unless
+// it is overdue.
 type Rollover struct {
 	ctx   workflow.Context
-	taken int // the history's length when an update was last taken
+	taken int // history length at the last update
 }
 
-// TooLong is the history length from which on the run waits for nothing, neither
-// updates nor activities. Temporal ends a workflow at 51,200 events.
+// TooLong is the history length from which on the run waits for nothing. Temporal ends a
+// workflow at 51,200 events.
 const TooLong = 20_000
 
-// Overdue reports whether the run must end soon, whatever goes on.
+// Overdue reports whether the run must end whatever goes on.
 func (r *Rollover) Overdue() bool {
 	return workflow.GetInfo(r.ctx).GetCurrentHistoryLength() > TooLong
 }
 
-// NewRollover returns a rollover for the run of ctx.
+// NewRollover returns the rollover of ctx's run.
 func NewRollover(ctx workflow.Context) *Rollover { return &Rollover{ctx: ctx, taken: -1} }
 
 // Took must be called by every update handler.
 func (r *Rollover) Took() { r.taken = workflow.GetInfo(r.ctx).GetCurrentHistoryLength() }
 
-// Due reports whether the run is to end: Temporal suggests it, and no update was taken in
-// this task, unless the run is overdue.
+// Due reports whether the run is to end.
 func (r *Rollover) Due() bool {
 	info := workflow.GetInfo(r.ctx)
 	n := info.GetCurrentHistoryLength()

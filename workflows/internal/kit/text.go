@@ -8,7 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Cut cuts s to at most n bytes, at a character's border, and marks the cut.
+// Cut cuts s to at most n bytes, at a character's border. It marks a cut with "…", which
+// does not count.
 func Cut(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -27,16 +28,16 @@ func Dash(s string) string {
 	return s
 }
 
-// Clock returns a time as people read it, in UTC.
+// Clock returns a time in UTC as people read it.
 func Clock(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 MST") }
 
-// A Text is something that a person wrote, and the greatest length it may have, in bytes.
+// A Text is what a person wrote; Max is in bytes.
 type Text struct {
 	What, Is string
 	Max      int
 }
 
-// Short returns an error that names the first text which is too long, or nil.
+// Short returns an error that names the first text that is too long, or nil.
 func Short(texts []Text) error {
 	for _, t := range texts {
 		if len(t.Is) > t.Max {
@@ -46,16 +47,15 @@ func Short(texts []Text) error {
 	return nil
 }
 
-// Bounds of short texts, in bytes. All texts that people write are carried in the
-// workflow's state, which must stay below Temporal's 2 MiB for one value.
+// Bounds of people's texts, in bytes. The state carries them: Temporal takes 2 MiB for one
+// value.
 const (
 	MaxWord   = 200     // names of people, models
 	MaxReason = 2 << 10 // why somebody decided or interrupted
 	MaxPath   = 4 << 10
 )
 
-// CheckOrigin accepts an empty origin, batch/NAME and schedule/NAME, and refuses
-// any other.
+// CheckOrigin accepts only an empty origin, batch/NAME and schedule/NAME.
 func CheckOrigin(origin string) error {
 	if origin == "" {
 		return nil

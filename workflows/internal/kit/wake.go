@@ -6,7 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Wake is a timer for one moment. Setting it to another moment replaces the timer.
+// Wake is a timer that can be moved.
 type Wake struct {
 	ctx    workflow.Context
 	what   string
@@ -15,10 +15,10 @@ type Wake struct {
 	cancel workflow.CancelFunc
 }
 
-// NewWake returns a wake that is not set. what is shown as the timer's summary.
+// NewWake returns a wake that is not set. what is the timer's summary.
 func NewWake(ctx workflow.Context, what string) *Wake { return &Wake{ctx: ctx, what: what} }
 
-// Set starts the timer, or starts it anew if it runs for another time.
+// Set starts the timer, or moves it.
 func (w *Wake) Set(at time.Time) {
 	if w.timer != nil && w.at.Equal(at) {
 		return

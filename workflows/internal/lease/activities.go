@@ -4,8 +4,7 @@ import (
 	"fairlead.dev/fairlead/activities/overseer"
 )
 
-// The activity struct, as a nil pointer: workflows use only the names of the methods. The
-// worker registers the real value.
+// A nil pointer: workflows use only the names of the methods.
 var (
 	askJobs *overseer.Engine
 )

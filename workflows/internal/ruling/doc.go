@@ -1,3 +1,3 @@
-// Package ruling reads the policies of a session. A ruling is the policy of one owner: the
-// session, or its seed. All functions are pure, so workflows may call them.
+// Package ruling reads the policies of a session. All functions are pure, so workflows may
+// call them.
 package ruling

@@ -22,8 +22,8 @@ const (
 	OfSeed    = "seed"
 )
 
-// ReadRuling parses a policy. The policy was valid when it was set, but perhaps for another
-// version. If this worker cannot read it, the ruling refuses everything.
+// ReadRuling parses a policy that was valid when it was set, perhaps for another version.
+// If this worker cannot read it, the ruling refuses everything.
 func ReadRuling(of, text string) Ruling {
 	//workflowcheck:ignore // a pure function of the text: no clock, no I/O
 	parsed, err := policy.Parse([]byte(text))
@@ -33,8 +33,7 @@ func ReadRuling(of, text string) Ruling {
 	return Ruling{of, text, parsed}
 }
 
-// CheckPolicy refuses a policy that is too long or cannot be parsed: such a policy would
-// decline everything.
+// CheckPolicy refuses a policy that is too long or cannot be parsed.
 func CheckPolicy(text string) error {
 	if text == "" {
 		return nil
@@ -49,7 +48,7 @@ func CheckPolicy(text string) error {
 	return nil
 }
 
-// View shows a policy. broken is why a worker could not use the policy, or empty.
+// View shows a policy. broken is why a worker could not use it, or empty.
 func (r Ruling) View(broken string) *protocol.PolicyView {
 	v := &protocol.PolicyView{Digest: r.Digest, State: protocol.PolicyActive, RequesterMayDecide: r.RequesterMayDecide}
 	if why := cmp.Or(r.Broken(), broken); why != "" {
@@ -65,8 +64,8 @@ func (r Ruling) View(broken string) *protocol.PolicyView {
 }
 
 // IsThem reports whether the signer may be the requester. Equal names before the @ are
-// enough, because ctl may give ann@laptop where a policy has ann@example.com. Taking two
-// people for one is safer than taking one for two.
+// enough: ctl may give ann@laptop where a policy has ann@example.com. To take two people
+// for one is safer than one for two.
 func (r Ruling) IsThem(who, by string) bool {
 	one, _, _ := strings.Cut(who, "@")
 	other, _, _ := strings.Cut(by, "@")
