@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
-// sayArguments makes a command, and all below it, report missing or extra arguments by the
-// names in their use lines.
+// sayArguments makes commands report missing or extra arguments by the names in their use
+// lines.
 func sayArguments(c *cobra.Command) {
 	for _, child := range c.Commands() {
 		sayArguments(child)
@@ -56,34 +56,33 @@ func takesText(name string) bool {
 	return name == "prompt" || name == "text" || name == "name"
 }
 
-// usedAs returns the use line of a command, without the flags that cobra adds.
+// usedAs returns a use line without cobra's flags.
 func usedAs(c *cobra.Command) string {
 	_, args, _ := strings.Cut(c.Use, " ")
 	return strings.TrimSpace(c.CommandPath() + " " + args)
 }
 
-// argumentWords returns the words of a use line that stand for arguments.
+// argumentWords returns a use line's words for arguments.
 func argumentWords(c *cobra.Command) (words []string) {
 	for _, w := range strings.Fields(c.Use)[1:] {
 		if w == "--" {
 			continue
 		}
 		if strings.HasPrefix(w, "-") || strings.HasPrefix(w, "[-") || strings.HasPrefix(w, "(") {
-			break // the words after the arguments are flags
+			break // the rest are flags
 		}
 		words = append(words, w)
 	}
 	return words
 }
 
-// neededArguments returns the names of the required arguments.
 func neededArguments(c *cobra.Command) (names []string) {
 	for _, w := range argumentWords(c) {
 		if strings.HasPrefix(w, "[") && strings.HasSuffix(strings.TrimSuffix(w, "..."), "]") {
 			continue
 		}
 		if i := strings.LastIndex(w, "]"); i >= 0 {
-			w = w[i+1:] // for example [KEY=]VALUE...
+			w = w[i+1:] // as in [KEY=]VALUE...
 		}
 		name, _, _ := strings.Cut(strings.TrimSuffix(w, "..."), "|")
 		names = append(names, strings.ToLower(name))
@@ -91,8 +90,7 @@ func neededArguments(c *cobra.Command) (names []string) {
 	return names
 }
 
-// mostArguments returns the largest number of arguments that a command takes, -1 for no
-// limit.
+// mostArguments returns -1 for no limit.
 func mostArguments(c *cobra.Command) int {
 	words := argumentWords(c)
 	for _, w := range words {

@@ -24,7 +24,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/stack"
 )
 
-// commands lists all commands, in the order of --help.
+// commands are in the order of --help.
 var commands = []func(*core.App) *cobra.Command{
 	stack.Up,
 	stack.Down,
@@ -47,7 +47,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// run runs ctl, and returns the exit code. It leaves nothing running.
+// run returns the exit code. It leaves nothing running.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible()
 	defer stop()
@@ -69,8 +69,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return e.Code
 }
 
-// report prints an error: a line on standard error, and with -o json also an object on
-// standard output.
+// report prints a line on standard error, and with asJSON an object on standard output.
 func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
 	line := "ctl: " + core.Clean(e.Message)
 	if e.Hint != "" {
@@ -90,11 +89,11 @@ func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
 	v.Error.Kind, v.Error.Message, v.Error.Hint = e.Kind, e.Message, e.Hint
 	enc := json.NewEncoder(stdout)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // if this fails, there is nowhere to report it
+	_ = enc.Encode(v) // a failure cannot be reported
 }
 
-// interruptible returns a context that the first ^C or SIGTERM cancels, with
-// core.ErrInterrupted as its cause. A second signal ends the program by the default action.
+// interruptible returns a context that the first ^C or SIGTERM cancels with
+// core.ErrInterrupted. A second signal ends the program.
 func interruptible() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 1)
@@ -116,7 +115,7 @@ func interruptible() (context.Context, func()) {
 	}
 }
 
-// wantsJSON looks for -o json without the flag parser, to report errors in the flags.
+// wantsJSON finds -o json without the flag parser, for errors in the flags.
 func wantsJSON(args []string) bool {
 	for i, arg := range args {
 		switch {
@@ -138,9 +137,8 @@ func newRoot(a *core.App) *cobra.Command {
   ctl up --detach                                  # a stack on this machine
   ctl run --host local --seed team "what is here?" # one turn
   ctl status -o json`)
-	// A flag before the command name is ctl's own, even if the command has a flag of the
-	// same name, as in `ctl --state DIR session list --state idle`. The latter is a
-	// core.StateFlag.
+	// A flag before the command name is ctl's own, even if the command has the same flag
+	// (core.StateFlag): `ctl --state DIR session list --state idle`.
 	root.TraverseChildren = true
 	root.SilenceErrors = true
 	root.SilenceUsage = true

@@ -18,9 +18,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// hasPayloadKey checks that the worker's keys can read the payloads in the namespace. It
-// tries the zone's pool, which exists before any session. Without this check, a worker
-// without the key would take tasks, and all of them would fail.
+// hasPayloadKey checks that the worker's keys can read the zone's pool, which exists before
+// any session. Without the keys, all tasks that the worker takes would fail.
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
 		err := dial.Readable(ctx, c, namespace, codec, protocol.PoolID(zone))
@@ -33,13 +32,13 @@ func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, n
 
 // A codecEndpoint decodes payloads for Temporal's UI and CLI.
 type codecEndpoint struct {
-	url    string // empty if there is none
+	url    string // empty if none
 	server *http.Server
 	done   chan struct{}
 }
 
-// serveCodec serves the codec endpoint if the config wants one. The returned endpoint can
-// be closed even if there is an error.
+// serveCodec serves the codec endpoint if the config wants one. The endpoint can be closed
+// even after an error.
 func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
 	e := &codecEndpoint{done: make(chan struct{})}
 	if !conf.Codec() {
@@ -74,7 +73,6 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 	return e, nil
 }
 
-// Close ends the endpoint, if there is one.
 func (e *codecEndpoint) Close() error {
 	var err error
 	if e.server != nil {

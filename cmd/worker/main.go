@@ -22,7 +22,7 @@ func main() {
 	os.Exit(run(os.Args[1:], os.Stdout, os.Stderr))
 }
 
-// run runs the worker. It returns the exit status when nothing of the worker runs any more.
+// run returns the exit status when nothing of the worker runs any more.
 func run(args []string, stdout, stderr io.Writer) int {
 	if len(args) == 1 && args[0] == "version" {
 		fmt.Fprintln(stdout, "worker", version.String())
@@ -74,7 +74,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// loadConfig finds, reads and checks the config. It reports all mistakes together.
+// loadConfig reports all mistakes together.
 func loadConfig(path string) (*config.Config, error) {
 	if path == "" {
 		path = os.Getenv("FAIRLEAD_CONFIG")
@@ -92,7 +92,7 @@ func loadConfig(path string) (*config.Config, error) {
 	conf, err := config.Load(path)
 	var mistakes *config.Error
 	if errors.As(err, &mistakes) {
-		// Files are not checked, because their check needs a config without mistakes.
+		// The check of files needs a config without mistakes.
 		return nil, mistakes
 	}
 	if err != nil {
@@ -103,7 +103,7 @@ func loadConfig(path string) (*config.Config, error) {
 
 func newLogger(conf *config.Config, w io.Writer) *slog.Logger {
 	var level slog.Level
-	_ = level.UnmarshalText([]byte(conf.Log.Level)) // loading the config has checked the level
+	_ = level.UnmarshalText([]byte(conf.Log.Level)) // already checked
 	opts := &slog.HandlerOptions{Level: level}
 	if conf.Log.Format == "text" {
 		return slog.New(slog.NewTextHandler(w, opts))

@@ -17,10 +17,9 @@ import (
 	"fairlead.dev/fairlead/workflows/care"
 )
 
-// ensureMaintenance creates or updates the namespace's Schedules, at the intervals of the
-// config. Each zone's workers look after its hosts. Seeds and the store belong to the
-// default zone's workers. A worker is useful without Schedules, so ensureMaintenance only
-// logs a refusal by Temporal.
+// ensureMaintenance creates or updates Schedules by the config: each zone's workers for its
+// hosts, those of the default zone also for seeds and the store. A refusal by Temporal is
+// only logged, because a worker is useful without Schedules.
 func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
 	queue := protocol.TaskQueueOf(conf.Zone)
 	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, care.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
@@ -45,14 +44,13 @@ func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config
 	return nil
 }
 
-// maintenance is one of the Schedules.
 type maintenance struct {
 	id      string
 	every   time.Duration
 	queue   string
 	in      care.MaintenanceInput
-	key     string // the key of the config that sets the interval
-	without string // what is missing without this Schedule
+	key     string // config key of the interval
+	without string // what is missing without it
 }
 
 func (m maintenance) schedule(ctx context.Context, c client.Client) error {
@@ -80,7 +78,7 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 	}
 	d, err := handle.Describe(ctx)
 	if err != nil {
-		return fmt.Errorf("look at it: %w", err)
+		return fmt.Errorf("read the schedule: %w", err)
 	}
 	if is := d.Schedule.Spec; is != nil && len(is.Intervals) == 1 && is.Intervals[0].Every == every {
 		return nil

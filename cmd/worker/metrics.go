@@ -18,9 +18,9 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// metrics collects the SDK's metrics and serves them to Prometheus. The SDK uses different
-// tags for one metric in different places, which a Prometheus vector refuses. So every
-// combination of tags is a series of its own. It is safe for concurrent use.
+// metrics serves the SDK's metrics to Prometheus. The SDK uses one metric with different
+// tags, which a Prometheus vector refuses, so every combination of tags is a series of its
+// own. It is safe for concurrent use.
 type metrics struct {
 	shared *shared
 	tags   map[string]string
@@ -37,7 +37,7 @@ type shared struct {
 	series map[string]*series
 }
 
-// buckets of every timer, in seconds: from a cached query to a long poll.
+// buckets of every timer, in seconds
 var buckets = []float64{0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 1000, 10000}
 
 type series struct {
@@ -51,7 +51,7 @@ type series struct {
 	counts []uint64 // by bucket, not cumulative
 }
 
-// serveMetrics collects metrics, and serves them if listen is not empty.
+// serveMetrics serves metrics if listen is not empty.
 func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, error) {
 	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}, done: make(chan struct{})}
 	m.shared.registry.MustRegister(m.shared, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -80,7 +80,6 @@ func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, err
 	return m, nil
 }
 
-// Close ends the server, if there is one.
 func (m *metrics) Close() error {
 	var err error
 	if m.server != nil {
@@ -94,7 +93,7 @@ func (m *metrics) watch(name, help string, f func() float64) {
 	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 }
 
-// lag returns a function that records how late codex's events reach a pump of this worker.
+// lag returns a function that records how late codex's events reach a pump.
 func (m *metrics) lag() func(time.Duration) {
 	h := prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name: "fairlead_event_lag_seconds", Help: "Age of codex's events when the worker took them, by the clocks of host and worker.",
@@ -196,8 +195,7 @@ func plainName(s string) string {
 	}, s)
 }
 
-// Describe implements prometheus.Collector. It describes nothing, because the
-// metrics are not known beforehand.
+// Describe implements prometheus.Collector. The metrics are not known beforehand.
 func (sh *shared) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

@@ -9,7 +9,6 @@ import (
 	"github.com/sethvargo/go-retry"
 )
 
-// tryFor bounds one attempt to reach something.
 const tryFor = 10 * time.Second
 
 type finalError struct{ error }
@@ -24,8 +23,8 @@ func final(err error) error {
 	return finalError{err}
 }
 
-// patiently repeats do until do succeeds, do returns a final error, or ctx ends. It logs
-// what it waits for.
+// patiently repeats do until it succeeds, returns a final error, or ctx ends. It logs what
+// it waits for.
 func patiently(ctx context.Context, log *slog.Logger, what string, do func(context.Context) error) error {
 	backoff := retry.WithCappedDuration(5*time.Second, retry.WithJitterPercent(20, retry.NewExponential(200*time.Millisecond)))
 	began, told := time.Now(), false

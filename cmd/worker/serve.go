@@ -34,18 +34,16 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// throttle is the longest pause between the heartbeats that reach the server. Pumps
-// have a timeout of seconds, for which the SDK's 60 s would be too long.
+// throttle is the longest pause between heartbeats that reach the server. The SDK's 60 s
+// are too long for the timeouts of pumps.
 const throttle = 4 * time.Second
 
-// stuck is how long a workflow may compute without a pause. Our workflows take
-// milliseconds. But on a crowded machine a thread may wait longer than the SDK's default of
-// one second. The SDK would then end the task, which must be repeated.
+// stuck bounds a workflow's computation without a pause. On a crowded machine a thread may
+// wait longer than the SDK's second, and then the task fails and is repeated.
 const stuck = 5 * time.Second
 
 // serve runs the worker until ctx ends. unlisten restores the default handling of signals,
-// so that a second signal ends a drain that takes too long. below is the folder of
-// --takeover, or empty.
+// so that a second signal ends a drain. below is the folder of --takeover, or empty.
 func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, log *slog.Logger) error {
 	blobs, err := openStore(ctx, conf, log)
 	if err != nil {
@@ -71,8 +69,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
-	// The whole process has one chunk store, so that all users share its cache of the
-	// index.
+	// One chunk store, so that all share its cache of the index.
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
@@ -109,7 +106,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}
 	endpoint, err := serveCodec(conf, codec, log)
 	if err != nil {
-		// Sessions do not need the endpoint. `ctl doctor` reports that it is missing.
+		// Sessions do not need the endpoint, and `ctl doctor` reports that it is missing.
 		log.Error("no codec endpoint for Temporal's UI", "err", err)
 	}
 	defer endpoint.Close()
@@ -151,14 +148,13 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	})
 	workflows.Register(w)
 	set.Register(w)
-	// Start the pool before the worker takes work, because sessions ask it for hosts.
+	// Sessions ask the pool for hosts.
 	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
 		return err
 	}
 	if err := w.Start(); err != nil {
 		return fmt.Errorf("start the worker: %w", err)
 	}
-	// A second signal ends the worker at once.
 	defer func() {
 		unlisten()
 		w.Stop()
@@ -172,15 +168,14 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	select {
 	case <-ctx.Done():
 		log.Info("worker drains", "within", conf.Limits.Drain.String())
-		who.change(func(s *api.Status) { s.Ready, s.Waits = false, "its own end" })
+		who.change(func(s *api.Status) { s.Ready, s.Waits = false, "the end of its running work" })
 		return nil
 	case err := <-fatal:
 		return fmt.Errorf("poll Temporal: %w", err)
 	}
 }
 
-// unlessOwn returns a setting, or "" if the setting is codex's own default. Then codex gets
-// no value, and the login's own endpoint is used.
+// unlessOwn returns "" for codex's own default, so that the login's own endpoint is used.
 func unlessOwn(set, own string) string {
 	if set == own {
 		return ""
@@ -188,7 +183,6 @@ func unlessOwn(set, own string) string {
 	return set
 }
 
-// A presence is the status of this worker in the API.
 type presence struct {
 	mu     sync.Mutex
 	status api.Status
@@ -218,7 +212,7 @@ func workerName(conf *config.Config) string {
 	return h
 }
 
-// openStore opens the store, and waits until it can be reached.
+// openStore waits until the store can be reached.
 func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*store.Store, error) {
 	ids, err := store.LoadIdentities(conf.Store.Identity)
 	if err != nil {
@@ -250,8 +244,8 @@ func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*sto
 	return blobs, nil
 }
 
-// useStore records in the store that the namespace's sessions use it, before any of them
-// runs. This keeps workers of other namespaces from deleting what the sessions need.
+// useStore records that the namespace uses the store, before any session runs. Otherwise
+// workers of other namespaces might delete what sessions need.
 func useStore(ctx context.Context, c client.Client, name string, blobs *store.Store, log *slog.Logger) (id string, err error) {
 	err = patiently(ctx, log, "the namespace and the store", func(ctx context.Context) error {
 		if id, err = batches.NamespaceID(ctx, c, name); err != nil {
@@ -293,7 +287,7 @@ func runtimeDir() string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("fairlead-%d", os.Getuid()))
 }
 
-// connect waits for Temporal and for the namespace.
+// connect waits for Temporal and the namespace.
 func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *dial.Target, error) {
 	env, err := dial.Environment()
 	if err != nil {

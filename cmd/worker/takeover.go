@@ -17,19 +17,17 @@ import (
 	"fairlead.dev/fairlead/internal/takeover"
 )
 
-// Limits on the calls that a takeover makes. If a takeover does not end an attempt within
-// these limits, the attempt ends later by its heartbeat timeout, so nothing is lost.
+// Limits of a takeover. Attempts beyond them end by their heartbeat timeout.
 const (
-	lookEvery  = 500 * time.Millisecond // how often to look for dead workers
-	endsAtOnce = 8                      // attempts ended concurrently
-	endsPerSec = 200                    // attempts ended per second; a namespace may make 2,400 calls by default
-	endFor     = 30 * time.Second       // the whole takeover from one dead worker
-	endPause   = 500 * time.Millisecond // after a call that failed
+	lookEvery  = 500 * time.Millisecond
+	endsAtOnce = 8                      // concurrently
+	endsPerSec = 200                    // a namespace may make 2,400 calls by default
+	endFor     = 30 * time.Second       // from one dead worker
+	endPause   = 500 * time.Millisecond // after a failed call
 )
 
-// A successor ends the activity attempts of dead workers of this machine, so that the
-// server begins the next attempts without waiting for heartbeat timeouts. A worker without
-// --takeover has a successor without a ledger, which does nothing.
+// A successor ends the activity attempts of this machine's dead workers, so that the next
+// attempts begin at once. Without --takeover it has no ledger and does nothing.
 type successor struct {
 	ledger *takeover.Ledger
 	log    *slog.Logger
@@ -37,9 +35,8 @@ type successor struct {
 	done   chan struct{}
 }
 
-// newSuccessor opens a ledger below root. If root is empty, there is no ledger. If the
-// ledger cannot be opened, newSuccessor only logs this, because a worker also works without
-// a ledger.
+// newSuccessor opens a ledger below root, if any. It only logs an error, because a worker
+// works without a ledger.
 func newSuccessor(root string, log *slog.Logger) *successor {
 	s := &successor{log: log}
 	if root == "" {
@@ -54,8 +51,7 @@ func newSuccessor(root string, log *slog.Logger) *successor {
 	return s
 }
 
-// begin records an activity in progress, for activities.InProgress; end removes the
-// record.
+// begin records an activity in progress. end removes the record.
 func (s *successor) begin(task []byte) (end func()) {
 	if s.ledger == nil {
 		return func() {}
@@ -67,7 +63,7 @@ func (s *successor) begin(task []byte) (end func()) {
 	return end
 }
 
-// watch looks for dead workers and takes over from them until Close.
+// watch takes over from dead workers until Close.
 func (s *successor) watch(c client.Client, namespace, identity string) {
 	if s.ledger == nil {
 		return
@@ -94,8 +90,6 @@ func (s *successor) watch(c client.Client, namespace, identity string) {
 	}()
 }
 
-// succeed ends the activity attempts of one dead worker. Attempts that it cannot end are
-// ended by their heartbeat timeouts.
 func (s *successor) succeed(ctx context.Context, d *takeover.Dead, c client.Client, namespace, identity string) {
 	ctx, cancel := context.WithTimeout(ctx, endFor)
 	defer cancel()
@@ -140,16 +134,15 @@ send:
 	}
 }
 
-// endAttempt tells the server that an attempt has failed, and repeats the call until it
-// gets through or ctx ends. The task token is for this attempt only. If the server has
-// begun another attempt, or the activity has ended, nothing happens. The retry policy
-// determines when the next attempt begins.
+// endAttempt tells the server that an attempt has failed, until the call gets through or
+// ctx ends. The task token is for this attempt: a later attempt is not ended. The retry
+// policy says when the next attempt begins.
 func endAttempt(ctx context.Context, c client.Client, namespace, identity string, task []byte) error {
 	for {
 		_, err := c.WorkflowService().RespondActivityTaskFailed(ctx, &workflowservice.RespondActivityTaskFailedRequest{
 			Namespace: namespace, Identity: identity, TaskToken: task,
 			Failure: &failurepb.Failure{
-				Message: "the worker that did it died",
+				Message: "the worker that ran this activity died",
 				Source:  "fairlead",
 				FailureInfo: &failurepb.Failure_ApplicationFailureInfo{ApplicationFailureInfo: &failurepb.ApplicationFailureInfo{
 					Type: protocol.ErrTypeWorkerDied,
@@ -162,7 +155,7 @@ func endAttempt(ctx context.Context, c client.Client, namespace, identity string
 		case err == nil, errors.As(err, &gone):
 			return nil
 		case errors.As(err, &wrong):
-			return err // the file is damaged, or its token is another server's
+			return err // a damaged file, or another server's token
 		}
 		select {
 		case <-ctx.Done():
@@ -172,7 +165,7 @@ func endAttempt(ctx context.Context, c client.Client, namespace, identity string
 	}
 }
 
-// Close ends the watch. Another worker takes over activities that are still in progress.
+// Close leaves activities in progress to another worker.
 func (s *successor) Close() {
 	if s.ledger == nil {
 		return

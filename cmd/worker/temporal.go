@@ -22,7 +22,7 @@ func hasNamespace(ctx context.Context, c client.Client, name string) error {
 	return err
 }
 
-// ensurePool starts the zone's host pool if it does not run. The pool never ends.
+// ensurePool starts the zone's host pool, which never ends.
 func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the pool of zone "+zone, func(ctx context.Context) error {
 		_, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
@@ -35,8 +35,8 @@ func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Log
 	})
 }
 
-// A lateClient answers the API's questions about sessions. It returns an error until there
-// is a connection to Temporal.
+// A lateClient answers the API's questions about sessions once there is a connection to
+// Temporal.
 type lateClient struct {
 	c atomic.Pointer[client.Client]
 }

@@ -10,8 +10,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// lateWorkspaces gives the API access to the work folders of sessions. It returns an error
-// until the worker's activities exist, because the API starts earlier.
+// lateWorkspaces gives the API the sessions' work folders once the worker's activities
+// exist. The API starts earlier.
 type lateWorkspaces struct {
 	now atomic.Pointer[workspaces.Workfolders]
 }

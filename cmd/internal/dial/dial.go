@@ -1,13 +1,12 @@
-// Package dial finds out how a program of ours reaches Temporal. Its sources are, in this
-// order, flags, Temporal's own environment variables and TOML profiles, the config file,
-// and a local stack. Each setting comes from the first source that has it. But
-// certificates, keys and headers never come from a source after the one that named the
-// address, so that no server gets a key that was not meant for it. An address in a flag is
-// the exception: the environment's certificates and keys go with it, as in Temporal's own
-// programs.
+// Package dial finds out how our programs reach Temporal. Each setting comes from the first
+// source that has it: flags, Temporal's own environment variables and TOML profiles, the
+// config file, a local stack. But certificates, keys and headers never come from a source
+// after the one with the address, so that no server gets a key that was not meant for it.
+// With an address in a flag, the environment's certificates and keys are used, as in
+// Temporal's own programs.
 //
-// Payloads are encrypted with the keys of the first source that names a key file. The keys
-// of a local stack are used only for that stack's own server.
+// Payloads are encrypted with the first key file that a source names. The keys of a local
+// stack are only for that stack's server.
 package dial
 
 import (
@@ -24,21 +23,19 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// A Source is one place that may have settings for reaching Temporal.
+// A Source is a place that may have settings.
 type Source struct {
-	Name    string // for messages: "flags", "environment", …
-	Profile envconfig.ClientConfigProfile
-	// PayloadKey is a file of payload keys; empty if there is none.
+	Name       string // flags, environment, config or stack; Resolve depends on it
+	Profile    envconfig.ClientConfigProfile
 	PayloadKey string
 }
 
-// Flags returns the source for the flags.
+// Flags is the source for flags.
 func Flags(address, namespace string) Source {
 	return Source{Name: "flags", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}}
 }
 
-// Environment returns the source for the variables TEMPORAL_* and the TOML profile that
-// they name.
+// Environment is the source for TEMPORAL_* and their TOML profile.
 func Environment() (Source, error) {
 	p, err := envconfig.LoadClientConfigProfile(envconfig.LoadClientConfigProfileOptions{})
 	if err != nil {
@@ -47,7 +44,7 @@ func Environment() (Source, error) {
 	return Source{Name: "environment", Profile: p}, nil
 }
 
-// Config returns the source for the section temporal of a config file.
+// Config is the source for a config file.
 func Config(c *config.Config) (Source, error) {
 	t := c.Temporal
 	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace}, PayloadKey: t.PayloadKey}
@@ -67,24 +64,23 @@ func Config(c *config.Config) (Source, error) {
 	return s, nil
 }
 
-// Stack returns the source for a local stack.
+// Stack is the source for a local stack.
 func Stack(address, namespace, payloadKey string) Source {
 	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}, PayloadKey: payloadKey}
 }
 
-// A Target has all that is needed to connect to a server.
+// A Target is how to connect to a server.
 type Target struct {
-	client.Options        // complete, except for our identity
-	From           string // the source of the address
-	// Codec is the codec with which Options encrypts payloads. Callers need it for payloads
-	// that the SDK returns encrypted. KeyFile is the file of its keys; empty if there is
-	// none.
+	client.Options        // complete, except for Identity
+	From           string // source of the address
+	// Codec encrypts the payloads of Options. Callers need it for payloads that the SDK
+	// returns encrypted. KeyFile has its keys; empty if none.
 	Codec   *payload.Codec
 	KeyFile string
 }
 
-// Resolve merges sources. If no source names an address, the address is empty. If no source
-// names a namespace, it is "default".
+// Resolve merges sources. The address may stay empty. The namespace is "default" if no
+// source names one.
 func Resolve(sources ...Source) (*Target, error) {
 	var p envconfig.ClientConfigProfile
 	from := ""
@@ -128,8 +124,6 @@ func Resolve(sources ...Source) (*Target, error) {
 	return t, nil
 }
 
-// keyFile returns the key file of the first source that names one and may be used for the
-// address.
 func keyFile(address string, sources []Source) string {
 	for _, s := range sources {
 		if s.PayloadKey != "" && (s.Name != "stack" || s.Profile.Address == address) {
@@ -139,8 +133,7 @@ func keyFile(address string, sources []Source) string {
 	return ""
 }
 
-// onThisMachine reports whether an address is on loopback. There, compressing a heartbeat
-// costs both sides more than sending it.
+// On loopback, compressing a heartbeat costs more than sending it.
 func onThisMachine(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

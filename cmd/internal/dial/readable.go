@@ -14,12 +14,12 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 )
 
-// recent is how many of a workflow's newest events Readable checks.
+// recent is in events.
 const recent = 100
 
 // Readable checks whether our keys can read the oldest and newest events of a workflow. If
-// they cannot, the error wraps payload.ErrNoKey or payload.ErrTorn. Any other error means
-// that the check failed. It returns nil for a workflow that does not exist.
+// not, the error wraps payload.ErrNoKey or payload.ErrTorn. Other errors mean that the
+// check failed. A missing workflow is no error.
 func Readable(ctx context.Context, c client.Client, namespace string, codec *payload.Codec, workflowID string) error {
 	which := &commonpb.WorkflowExecution{WorkflowId: workflowID}
 	first, err := c.WorkflowService().GetWorkflowExecutionHistory(ctx, &workflowservice.GetWorkflowExecutionHistoryRequest{

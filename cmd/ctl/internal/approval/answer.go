@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// maxSecret bounds a secret answer as it is read. The limit for codex is lower.
+// maxSecret bounds reading a secret answer; codex takes less.
 const maxSecret = 1 << 20
 
 func answerCommand(a *core.App) *cobra.Command {
@@ -50,8 +50,8 @@ no command line, message, transcript or log.` + decideLong,
 	return c
 }
 
-// fillAnswers sets a decision's answers from the command line, and asks a person for the
-// missing ones. The person may decline or cancel instead, which changes the outcome.
+// fillAnswers sets answers from the command line and asks for missing ones. The person may
+// decline or cancel instead.
 func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide, args, secrets []string) error {
 	doing := "answer approval " + d.Approval
 	if seen == nil {
@@ -77,7 +77,7 @@ func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.
 		if err != nil {
 			return err
 		}
-		if word != "" { // the answers given so far are dropped
+		if word != "" { // the answers so far are dropped
 			d.Outcome = word
 			return nil
 		}
@@ -85,7 +85,7 @@ func fillAnswers(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.
 	return putAnswers(ctx, a, t, doing, ap, g, d)
 }
 
-// asksQuestions returns an approval in full, or an error if it asks no questions.
+// asksQuestions returns an approval in full; it must have questions.
 func asksQuestions(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap protocol.Approval) (protocol.Approval, error) {
 	ap, err := whole(ctx, a, t, ap)
 	if err != nil {
@@ -97,8 +97,8 @@ func asksQuestions(ctx context.Context, a *core.App, t *conn.Conn, doing string,
 	return ap, nil
 }
 
-// answersUnseen refuses answers while the questions cannot be read. One of the questions
-// may be secret, and the answers in a signal stay in Temporal's history.
+// answersUnseen refuses answers to unread questions: one may be secret, and Temporal keeps
+// a signal's answers.
 func answersUnseen(doing string) error {
 	return core.Unreachable("%s: the questions cannot be read now, so ctl cannot know which answers are secret", doing).
 		Hinted("answer once a worker is up (`ctl status`); accept, decline and cancel can be left with --digest")
@@ -111,8 +111,8 @@ func setAnswers(d *protocol.Decide, answers map[string][]string) (err error) {
 	return err
 }
 
-// given holds the answers collected so far. Plain answers go into the decision. Secret
-// answers must not, because Temporal keeps the decision.
+// given holds the answers so far. Secret ones must not be in the decision, because Temporal
+// keeps it.
 type given struct {
 	questions     []protocol.Question
 	plain, secret map[string][]string
@@ -130,7 +130,7 @@ func (g *given) answered(id string) bool {
 	return len(g.plain[id])+len(g.secret[id]) > 0
 }
 
-// take reads KEY=VALUE, or only VALUE if there is one question.
+// take reads KEY=VALUE, or VALUE for a single question.
 func (g *given) take(arg string) error {
 	key, value, ok := strings.Cut(arg, "=")
 	q := g.question(key)
@@ -151,8 +151,8 @@ func (g *given) take(arg string) error {
 	return nil
 }
 
-// choose finds the option with this label (in any case) or this number. Any other text is
-// returned as it is.
+// choose finds an option by its label, in any case, or number. It returns other text
+// unchanged.
 func choose(q protocol.Question, said string) string {
 	for _, o := range q.Options {
 		if o.Label == said {
@@ -170,8 +170,7 @@ func choose(q protocol.Question, said string) string {
 	return said
 }
 
-// takeSecret reads a secret answer from the place that --secret names. Its errors never
-// contain the answer.
+// takeSecret reads a secret answer. Its errors never contain the answer.
 func takeSecret(ctx context.Context, a *core.App, doing, arg string, g *given) error {
 	key, from, named := strings.Cut(arg, "=")
 	q := g.question(key)
@@ -184,7 +183,7 @@ func takeSecret(ctx context.Context, a *core.App, doing, arg string, g *given) e
 	var text string
 	var err error
 	switch {
-	case !named, from == "-" && core.IsTerminal(a.In): // typed by a person, and not shown
+	case !named, from == "-" && core.IsTerminal(a.In): // typed unseen
 		if !named && !a.MayAsk() {
 			return core.Usage("%s: --secret %s: there is no terminal to type it at", doing, key).Hinted("--secret %s=FILE, or %s=- for standard input", key, key)
 		}
@@ -210,7 +209,7 @@ func takeSecret(ctx context.Context, a *core.App, doing, arg string, g *given) e
 	return nil
 }
 
-// readSecret reads to the end of r, without the last line ending.
+// readSecret reads all of r without the last line ending.
 func readSecret(r io.Reader) (string, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err == nil && len(data) > maxSecret {
@@ -219,8 +218,7 @@ func readSecret(r io.Reader) (string, error) {
 	return strings.TrimSuffix(strings.TrimSuffix(string(data), "\n"), "\r"), err
 }
 
-// putAnswers checks the answers by the same rules as the session. Secret answers are sealed
-// by a worker; the others go into the decision.
+// putAnswers checks answers by the session's rules. A worker seals secret ones.
 func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap protocol.Approval, g given, d *protocol.Decide) error {
 	var apart []string
 	var here []protocol.Question
@@ -247,7 +245,7 @@ func putAnswers(ctx context.Context, a *core.App, t *conn.Conn, doing string, ap
 		return err
 	}
 	in := api.SecretAnswers{Answers: g.secret, Apart: apart}
-	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // several people must agree, and they sign the name of the sealed answers, so equal answers get the same name
+	if ap.Signed && (ap.Missing > 1 || len(ap.Agreed) > 0) { // approvers sign the sealed answers' name, so equal answers need equal names
 		in.Approval = ap.ID
 	}
 	stored, err := worker.PutAnswers(ctx, ap.Session, ap.Digest, in)

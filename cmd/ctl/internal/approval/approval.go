@@ -60,7 +60,6 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-// decidedText says how an approval was decided and by whom or by which rule.
 func decidedText(ap protocol.Approval) string {
 	if ap.Decision == nil {
 		return ""
@@ -75,7 +74,7 @@ func decidedText(ap protocol.Approval) string {
 	return core.OneLine(text, 60)
 }
 
-// expires returns the expiry of an open approval. For other approvals it is empty.
+// expires is empty unless the approval is open.
 func expires(ap protocol.Approval) core.Cell {
 	if ap.State != protocol.ApprovalOpen {
 		return core.Plain("")
@@ -95,7 +94,6 @@ func approvalColour(s protocol.ApprovalState) core.Style {
 	return ""
 }
 
-// approvals collects the approvals of one session, or of all sessions with open ones.
 func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, all bool) ([]protocol.Approval, error) {
 	var ids []string
 	if session != "" {
@@ -121,7 +119,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 		var some []protocol.Approval
 		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &some)
 		if session == "" && core.ExitCode(err) == core.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
-			silent++ // one silent session must not hide the others
+			silent++ // must not hide the others
 			a.Note("session %s does not answer; its approvals are not listed", id)
 			continue
 		}
@@ -137,7 +135,6 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 	return list, nil
 }
 
-// approval returns the approval with this id.
 func approval(ctx context.Context, t *conn.Conn, doing, id string) (protocol.Approval, error) {
 	session, err := sessionOf(id)
 	if err != nil {
@@ -150,7 +147,7 @@ func approval(ctx context.Context, t *conn.Conn, doing, id string) (protocol.App
 	return conn.Pick(list, doing, id)
 }
 
-// sessionOf returns the session part of an approval id (<session>.<n>).
+// sessionOf returns the session of an approval id, <session>.<n>.
 func sessionOf(id string) (string, error) {
 	session, _, ok := core.CutLast(id)
 	if !ok {
@@ -183,8 +180,7 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// whole replaces the excerpts that the workflow holds with the full request, read from a
-// worker.
+// whole reads the full request from a worker.
 func whole(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (protocol.Approval, error) {
 	if !ap.Truncated {
 		return ap, nil
@@ -207,7 +203,6 @@ func whole(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval)
 	return ap, nil
 }
 
-// decideFlags are the flags of every command that decides an approval.
 type decideFlags struct{ reason, digest string }
 
 func (f *decideFlags) add(c *cobra.Command) {
@@ -219,7 +214,6 @@ func (f *decideFlags) decide(approval, outcome string) protocol.Decide {
 	return protocol.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: core.Person(), Digest: f.digest}
 }
 
-// decideLong ends the help text of every command that decides an approval.
 const decideLong = `
 
 Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
@@ -256,8 +250,7 @@ func decideCommand(a *core.App, outcome, short string) *cobra.Command {
 	return c
 }
 
-// A filling completes a decision, for example with answers. seen is nil if the request
-// cannot be read at the moment.
+// A filling completes a decision. seen is nil if the request cannot be read now.
 type filling func(ctx context.Context, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide) error
 
 func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) error {
@@ -270,8 +263,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	if err != nil {
 		return err
 	}
-	// Read the session first. The feed must start at an entry from before the decision, or
-	// ctl could miss codex's acknowledgement.
+	// The feed must start before the decision, or ctl could miss the acknowledgement.
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, Again: true}
 	seen, answered, err := msg.Look(ctx, t)
 	var asked *protocol.Approval
@@ -289,8 +281,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		d.Digest = asked.Digest
 	}
 	if fill != nil {
-		// An approval that is already decided is reported as such, even if the answers are
-		// wrong.
+		// Wrong answers must not hide that the approval is decided.
 		if asked != nil {
 			if err := conn.StillOpen(doing, *asked, d); err != nil {
 				return err
@@ -299,7 +290,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		if err := fill(ctx, t, asked, &d); err != nil {
 			return err
 		}
-		doing = d.Outcome + " approval " + d.Approval // the person who was asked for answers may have declined instead
+		doing = d.Outcome + " approval " + d.Approval // the person may have declined
 		msg.Doing = doing
 	}
 	if err := sign(ctx, a, t, doing, asked, &d); err != nil {
@@ -329,7 +320,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	})
 }
 
-// withDigestHint adds a hint to an error: how to decide while the request cannot be read.
+// withDigestHint adds how to decide while the request cannot be read.
 func withDigestHint(err error, d protocol.Decide) error {
 	var e *core.Error
 	if core.ExitCode(err) != core.ExitUnreachable || !errors.As(err, &e) {
@@ -340,7 +331,7 @@ func withDigestHint(err error, d protocol.Decide) error {
 			d.Outcome, d.Approval).Because(err)
 }
 
-// decidedByUs returns the approval as it will be when a worker has taken the decision.
+// decidedByUs returns the approval as it will be.
 func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide) protocol.Approval {
 	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
 	if err != nil {
@@ -350,14 +341,14 @@ func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide)
 	ap.Decision = &protocol.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
 		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
 	if d.Answers != nil {
-		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made this JSON
+		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made it
 	}
 	return ap
 }
 
-// awaitAck waits until codex has a decision, and returns the newest state. A timeout is not
-// an error, because the decision is recorded. It also listens to the live feed: the session
-// workflow learns of the acknowledgement only when its pump returns.
+// awaitAck waits until codex has a decision, and returns the newest state. After a timeout
+// the decision is still recorded. The workflow learns of the acknowledgement only when its
+// pump returns, so the live feed counts, too.
 func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *live.Feed, wait time.Duration) protocol.Approval {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -377,7 +368,7 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *li
 		case <-look.C:
 			var list []protocol.Approval
 			if err := t.Query(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), protocol.QueryApprovals, &list); err != nil {
-				continue // no worker yet
+				continue
 			}
 			if now, err := conn.Pick(list, "", ap.ID); err == nil && (now.Decision != nil || now.State == protocol.ApprovalVoid) {
 				ap = now
@@ -387,9 +378,8 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *li
 	return ap
 }
 
-// answerWhileOpen waits for a line typed after since. It returns early, with the reason in
-// elsewhere, if somebody else decides the approval, if it expires, or if codex withdraws
-// it.
+// answerWhileOpen waits for a line typed after since, or until the approval is no longer
+// open: elsewhere says why.
 func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, since time.Time) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
@@ -413,7 +403,7 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol
 				return "", elsewhere, nil
 			}
 		case <-look.C:
-			if !looking { // in the background, so that a slow query does not delay the person
+			if !looking { // a slow query must not delay the person
 				looking = true
 				go func() { looked <- decidedElsewhere(ctx, t, ap) }()
 			}
@@ -421,12 +411,11 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol
 	}
 }
 
-// decidedElsewhere says how an approval that is no longer open was decided or ended. For an
-// open approval it returns "".
+// decidedElsewhere says how an approval ended; "" if it is open.
 func decidedElsewhere(ctx context.Context, t *conn.Conn, ap protocol.Approval) string {
 	var list []protocol.Approval
 	if _, err := t.AskEither(ctx, "look at approval "+ap.ID, protocol.SessionID(ap.Session), protocol.QueryApprovals, &list); err != nil {
-		return "" // the next query will tell
+		return "" // the next query tells
 	}
 	now, err := conn.Pick(list, "", ap.ID)
 	switch {

@@ -14,17 +14,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// errElsewhere means that somebody else decided, or that codex withdrew the request.
+// errElsewhere means that the approval is no longer open.
 var errElsewhere = errors.New("decided elsewhere")
 
-// An asking is one approval that is shown to a person at the terminal.
+// An asking is an approval shown at the terminal.
 type asking struct {
 	p  *core.Printer
 	ap protocol.Approval
-	// line shows a prompt and returns the line that the person types. A secret line is not
-	// shown. As soon as the approval is no longer open, line returns errElsewhere.
+	// line prompts for a line, which is not shown if secret. It returns errElsewhere once
+	// the approval is no longer open.
 	line func(prompt string, secret bool) (string, error)
-	// whole returns the approval in full, or the excerpt if the full one cannot be read.
+	// whole returns all of the approval, if readable.
 	whole func() protocol.Approval
 }
 
@@ -32,7 +32,7 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 	p, since := core.NewPrinter(a.Err, false), time.Now()
 	return &asking{p: p, ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
-			if secret { // before the prompt asks for the secret
+			if secret { // before the prompt
 				show, err := a.HideTyping()
 				if err != nil {
 					return "", err
@@ -59,10 +59,10 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 	}
 }
 
-// DecideInline asks a person at the terminal about one approval. again is true if the
-// decision did not count and the approval is still open.
+// DecideInline asks at the terminal. again is true if the decision did not count and the
+// approval is still open.
 func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (again bool, err error) {
-	a.DropTyped() // discard what was typed before the question was shown
+	a.DropTyped() // typed before the question was shown
 	q := newAsking(ctx, a, t, ap)
 	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
 	Show(q.p, ap, false)
@@ -82,20 +82,19 @@ func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Ap
 	err = sendInline(ctx, a, t, q.ap, d, g)
 	var e *core.Error
 	if errors.As(err, &e) && (e.Code == core.ExitRefused || e.Code == core.ExitUsage) {
-		// Somebody else decided first, or the person's key cannot be opened or is not
-		// accepted. The other approvals can still be asked about.
+		// Somebody decided first, or the key does not fit. Other approvals can still be
+		// asked about.
 		q.p.Printf("%s\n", core.Clean(e.Message))
 		return decidedElsewhere(ctx, t, ap) == "", nil
 	}
 	return false, err
 }
 
-// strayFor is how long after an abandoned question a person may still press Enter for it.
+// strayFor is how long Enter may still be meant for an abandoned question.
 const strayFor = 10 * time.Second
 
-// collected is for a person whose question was just abandoned because others decided it.
-// The line that the person is typing must not answer the next question, so ctl first asks
-// the person to press Enter.
+// collected asks for Enter, so that a line for an abandoned question does not answer the
+// next.
 func collected(a *core.App, q *asking) error {
 	if a.Strayed.IsZero() || time.Since(a.Strayed) > strayFor {
 		return nil
@@ -107,7 +106,6 @@ func collected(a *core.App, q *asking) error {
 	return err
 }
 
-// sendInline signs a decision if needed, and sends it.
 func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, d protocol.Decide, g given) error {
 	doing := d.Outcome + " approval " + ap.ID
 	if d.Outcome == "answer" {
@@ -127,8 +125,7 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appr
 	return err
 }
 
-// askRest asks for the answers that were not given on the command line. If the person
-// declines or cancels instead, word says which.
+// askRest asks for missing answers. word says if the person declines or cancels.
 func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, g *given) (word string, err error) {
 	missing := slices.ContainsFunc(ap.Questions, func(q protocol.Question) bool { return !g.answered(q.ID) && !q.Optional && q.Default == "" })
 	if !missing {
@@ -152,8 +149,7 @@ func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approva
 
 func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
 
-// decide asks until the approval is decided. If the outcome is "answer", the returned given
-// has the answers.
+// decide asks until the approval is decided. given is for the outcome "answer".
 func (q *asking) decide() (protocol.Decide, given, error) {
 	if q.offers("answer") {
 		if q.ap.Truncated {
@@ -165,7 +161,6 @@ func (q *asking) decide() (protocol.Decide, given, error) {
 	return d, given{}, err
 }
 
-// A key is a letter that stands for a decision.
 type key struct {
 	letter, word, text string
 	scope              string
@@ -180,7 +175,6 @@ var keys = []key{
 	{"c", "cancel", "cancel turn", ""},
 }
 
-// choose asks for the letter of one of the offered decisions.
 func (q *asking) choose() (protocol.Decide, error) {
 	var can []key
 	var texts []string
@@ -231,7 +225,6 @@ func letters(keys []key) string {
 	return strings.Join(append(out, "d"), ", ")
 }
 
-// answers asks the questions one by one.
 func (q *asking) answers() (protocol.Decide, given, error) {
 	g := given{questions: q.ap.Questions, plain: map[string][]string{}, secret: map[string][]string{}}
 	for _, question := range q.ap.Questions {
@@ -243,8 +236,7 @@ func (q *asking) answers() (protocol.Decide, given, error) {
 	return protocol.Decide{Outcome: "answer"}, g, nil
 }
 
-// question repeats one question until the answer fits. If the person declines or cancels
-// instead, word says which.
+// question repeats a question until the answer fits. word is as for askRest.
 func (q *asking) question(question protocol.Question, g *given) (word string, err error) {
 	showQuestion(q.p, question)
 	for {
@@ -299,7 +291,7 @@ func (q *asking) how(question protocol.Question) string {
 	return how
 }
 
-// chosen returns the options that the text names, or the text itself.
+// chosen returns the options named, or the text.
 func chosen(question protocol.Question, said string) []string {
 	if !question.Many {
 		return []string{choose(question, said)}
@@ -313,7 +305,7 @@ func chosen(question protocol.Question, said string) []string {
 	return out
 }
 
-// some asks about each permission separately. ok is false if the person gives none.
+// some asks about each permission. ok is false if none is given.
 func (q *asking) some() (d protocol.Decide, ok bool, err error) {
 	q.ap = q.whole()
 	singles, rest := apart(q.ap.Permissions)
@@ -366,14 +358,14 @@ func (q *asking) yes(what string) (bool, error) {
 	}
 }
 
-// A single is one permission that can be given without the others.
+// A single is a permission that can be given alone.
 type single struct {
 	words string
 	give  func(*activities.Part)
 }
 
-// apart splits permissions, in codex's JSON, into single ones. rest counts the permissions
-// that can only be given together with all others.
+// apart splits permissions in codex's JSON. rest counts those that are given only with all
+// others.
 func apart(raw json.RawMessage) (out []single, rest int) {
 	var p struct {
 		Network    struct{ Enabled bool }

@@ -47,7 +47,7 @@ func TestQuestionsAreAskedAtTheTerminalUntilTheyFit(t *testing.T) {
 	if err != nil || d.Outcome != "answer" || !reflect.DeepEqual(g.plain, map[string][]string{"colour": {"Blue"}, "name": {"mine"}}) || len(g.secret) != 0 {
 		t.Errorf("decided %+v with %+v (%v)", d, g, err)
 	}
-	for _, want := range []string{"Which colour?", "1) red", "2) Blue – like the sky", "none of its options", `"name" is not answered`, "/decline · /cancel"} {
+	for _, want := range []string{"Which colour?", "1) red", "2) Blue – like the sky", "not one of its options", `"name" is not answered`, "/decline · /cancel"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q was not said:\n%s", want, out)
 		}

@@ -1,3 +1,2 @@
-// Package approval is `ctl approval`: listing approvals, deciding them by flags or
-// at the terminal, answering questions, and signing decisions.
+// Package approval is `ctl approval`: listing, deciding, answering and signing.
 package approval

@@ -51,8 +51,7 @@ a restart, ` + "`ctl approval accept ID --for-session`" + `.` + decideLong,
 	return c
 }
 
-// fillGrant sets the grant of a decision, in codex's JSON, after checking that it is a part
-// of the request.
+// fillGrant sets a decision's grant, which must be a part of the request.
 func fillGrant(ctx context.Context, a *core.App, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide, part activities.Part, all bool) error {
 	doing := "grant approval " + d.Approval
 	if seen == nil {

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Show prints an approval, with its diffs if diffs is set.
+// Show prints an approval; diffs adds its diffs.
 func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 	decision := ""
 	if d := ap.Decision; d != nil {
@@ -68,7 +68,6 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 	}
 }
 
-// showQuestion prints a question and the kinds of answers that it takes.
 func showQuestion(p *core.Printer, q protocol.Question) {
 	var hints []string
 	if q.Type != "" && q.Type != "string" {

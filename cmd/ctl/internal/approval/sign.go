@@ -23,12 +23,10 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// If a policy names approvers, each decision is signed with the person's own key. The key
-// is in a file, or held by an SSH agent. The signature is over the decision that ctl sends,
-// and the session verifies it.
+// If a policy names approvers, each signs with a key in a file or an SSH agent, and the
+// session verifies.
 
-// signing adds --sign-with to the commands that decide, and the command that prints the
-// message to sign.
+// signing adds --sign-with and messageCommand.
 func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 	for _, c := range approval.Commands() {
 		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
@@ -39,8 +37,7 @@ func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 	return approval
 }
 
-// sign signs a decision if the user asks for it with --sign-with, or if the session's
-// policy needs it.
+// sign signs a decision if --sign-with or the session's policy asks for it.
 func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *protocol.Approval, d *protocol.Decide) error {
 	with := a.SignWith
 	if with == "" && asked != nil && asked.Signed {
@@ -51,7 +48,7 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 		with = conf.SignWith
 	}
 	if with == "" {
-		return nil // if a signature is needed, the session refuses the decision
+		return nil // the session refuses the decision if it needs one
 	}
 	if asked == nil {
 		return core.Unreachable("%s: the signature covers the time of the request, which cannot be read now", doing).
@@ -72,7 +69,7 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 		return err
 	case errors.Is(err, sshsig.ErrUntold):
 		return core.Usage("%s: sign with %s: %v: %v", doing, with, err, untold).
-			Hinted("name the certificate's file if that is what counts, or do it again once a worker is up (`ctl status`)").Because(err)
+			Hinted("name the certificate's file if the policy allows the certificate, or do it again once a worker is up (`ctl status`)").Because(err)
 	case err != nil:
 		return core.Usage("%s: sign with %s: %v", doing, with, err).Because(err)
 	}
@@ -80,9 +77,8 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 	return nil
 }
 
-// whoMaySign returns the signers that the session's policies allow. ctl uses them to choose
-// among several keys, and between a key and its certificates. If no worker answers, the
-// policies are read from the history. If that fails, the person must name the key.
+// whoMaySign returns the allowed signers, to choose among keys and certificates. Without a
+// worker, the history has the policies; if that fails, the person must name the key.
 func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (all []*sshsig.Allowed, err error) {
 	if !asked.Signed {
 		return nil, nil
@@ -96,7 +92,7 @@ func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (al
 			continue
 		}
 		p, err := policy.Parse([]byte(text))
-		if err != nil { // a newer version wrote the policy
+		if err != nil { // of a newer version
 			return all, err
 		}
 		if p.Allowed() != nil {
@@ -106,7 +102,6 @@ func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (al
 	return all, nil
 }
 
-// signature signs with the person's key.
 func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choice, message []byte) ([]byte, error) {
 	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
 		choice.Fingerprint = strings.TrimPrefix(name, ":")
@@ -129,7 +124,7 @@ func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choi
 	}
 	if public, ok := strings.CutSuffix(with, ".pub"); ok && (file == with || err != nil) {
 		if _, err := os.Stat(public); err == nil {
-			return nil, fmt.Errorf("that is the public half; the private key is %s", public)
+			return nil, fmt.Errorf("it is the public key: name the private key, %s", public)
 		}
 		if choice.Public, err = os.ReadFile(with); err != nil {
 			return nil, err
@@ -160,13 +155,11 @@ func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choi
 	return sshsig.Sign(signer, sshsig.Namespace, message)
 }
 
-// certSuffix is what ssh-keygen adds to the name of a key for its certificate.
 const certSuffix = "-cert.pub"
 
-// tries is how often a person may enter a passphrase, as with ssh.
+// tries is how often a passphrase is asked for, as by ssh.
 const tries = 3
 
-// unlocked reads a private key, and asks for its passphrase if it has one.
 func unlocked(ctx context.Context, a *core.App, file string, pem []byte) (sshsig.Signer, error) {
 	signer, err := sshsig.ParseKey(pem, nil)
 	for try := 1; errors.Is(err, sshsig.ErrPassphrase) && try <= tries; try++ {
@@ -189,7 +182,7 @@ func passphrase(ctx context.Context, a *core.App, of string) (string, error) {
 	return a.AnswerUnseen(ctx, "passphrase of "+core.Clean(of)+":")
 }
 
-// signByAgent signs with a key that the agent at SSH_AUTH_SOCK holds.
+// signByAgent signs with the agent at SSH_AUTH_SOCK.
 func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]byte, error) {
 	socket := os.Getenv("SSH_AUTH_SOCK")
 	if socket == "" {
@@ -209,8 +202,7 @@ func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]b
 	return sshsig.Sign(signer, sshsig.Namespace, message)
 }
 
-// messageCommand returns the command that prints the bytes to sign, for people who
-// sign by hand.
+// messageCommand prints the bytes to sign by hand.
 func messageCommand(a *core.App) *cobra.Command {
 	var forSession bool
 	var answers, grant string
@@ -259,7 +251,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 	return c
 }
 
-// signedText says who must still sign an approval, and who has signed it.
+// signedText says who signed and who must.
 func signedText(ap protocol.Approval) string {
 	if !ap.Signed {
 		return ""
@@ -274,7 +266,6 @@ func signedText(ap protocol.Approval) string {
 	return text
 }
 
-// rulingText names the rule of a policy that decided, or that left the decision to people.
 func rulingText(ap protocol.Approval) string {
 	if ap.Ruling == nil {
 		return ""

@@ -102,8 +102,7 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 	return c
 }
 
-// startBatch makes the checks that need Temporal, uploads the items to the store and starts
-// the batch. there is true if the same request has already started it.
+// startBatch starts a batch; there says that the same request already did.
 func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Local, k *conn.Keyed) (there bool, err error) {
 	if there, err = k.Look(ctx, t); err != nil || there {
 		return there, err
@@ -154,7 +153,6 @@ func checkCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// batchView queries the state of a batch.
 func batchView(ctx context.Context, t *conn.Conn, doing, id string) (protocol.BatchView, error) {
 	var v protocol.BatchView
 	if err := core.CheckName("batch id", id); err != nil {
@@ -164,10 +162,10 @@ func batchView(ctx context.Context, t *conn.Conn, doing, id string) (protocol.Ba
 	return v, err
 }
 
-// A batchShown is the Batch JSON of `ctl batch show`.
+// A batchShown is the JSON of `ctl batch show`.
 type batchShown struct {
 	protocol.BatchView
-	// Waiting lists sessions that wait for a person.
+	// Waiting are sessions that wait for a person.
 	Waiting []waitingItem `json:"waiting"`
 }
 
@@ -178,7 +176,6 @@ type waitingItem struct {
 
 const mostWaiting = 100
 
-// shownBatch returns a batch, with its sessions that need a person.
 func shownBatch(ctx context.Context, t *conn.Conn, id string) (batchShown, error) {
 	out := batchShown{Waiting: []waitingItem{}}
 	var err error
@@ -255,7 +252,6 @@ func batchColour(v batchShown) core.Style {
 	return core.Cyan
 }
 
-// countsText omits counts of zero.
 func countsText(v protocol.BatchView) string {
 	out := fmt.Sprintf("%d of %d done", v.Done, v.Total)
 	for _, c := range []struct {
@@ -315,8 +311,7 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-// batches lists the batches, and queries each for its state. A batch that was retried after
-// its end has several runs, but is listed once.
+// batches queries the batches, each once, even if a retry gave it several runs.
 func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]protocol.BatchView, error) {
 	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", protocol.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
 	infos, err := t.List(ctx, "list batches", strings.Join(narrow, " AND "), limit)
@@ -344,7 +339,7 @@ func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]p
 			slots <- struct{}{}
 			defer func() { <-slots }()
 			if v, err := batchView(ctx, t, "show", list[i].ID); err == nil && list[i].State != "terminated" {
-				list[i] = v // if the batch does not answer, the values from the list stay
+				list[i] = v // else keep the list's values
 			}
 		})
 	}
@@ -440,7 +435,7 @@ func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r proto
 	if err != nil {
 		return err
 	}
-	if was != nil { // the --key of the first run still names this batch
+	if was != nil { // the first run's --key still names this batch
 		start.Memo = map[string]any{protocol.MemoClaim: *was}
 	}
 	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, batch.Input{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
@@ -477,11 +472,10 @@ func setCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-// batchPoll is the interval at which a watched batch is queried.
+// batchPoll is the pause between queries.
 const batchPoll = 700 * time.Millisecond
 
-// batchOutcome returns the error, with its exit code, for a batch whose items did not all
-// succeed.
+// batchOutcome is an error unless all items succeeded.
 func batchOutcome(v protocol.BatchView) error {
 	if v.Done == v.Total {
 		return nil

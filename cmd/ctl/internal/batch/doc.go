@@ -1,3 +1,2 @@
-// Package batch is `ctl batch`: reading a file of items, starting the items as a batch, and
-// following their results.
+// Package batch is `ctl batch`: reading, starting and following batches.
 package batch

@@ -25,15 +25,15 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// A Local is a batch file that was read and checked, and of which nothing was sent yet.
+// A Local is a checked batch file, not sent yet.
 type Local struct {
 	*batchfile.File
 	Name string
 	data []byte
-	sets map[string]*itemSet // by the flags of the items
+	sets map[string]*itemSet // by the items' flags
 }
 
-// An itemSet is the setup of sessions, shared by all items with the same flags.
+// An itemSet is shared by items with the same flags.
 type itemSet struct {
 	opt   session.Options
 	work  start.WorkspaceFlags
@@ -41,10 +41,10 @@ type itemSet struct {
 	flags []batchfile.Flag
 	line  int
 	err   error
-	flag  string // the flag that caused err
+	flag  string // the cause of err
 }
 
-// Read reads a batch file; "-" means standard input.
+// Read reads a batch file; "-" is standard input.
 func Read(a *core.App, path string) (*Local, error) {
 	b := &Local{Name: path, sets: map[string]*itemSet{}}
 	var err error
@@ -80,10 +80,9 @@ func Read(a *core.App, path string) (*Local, error) {
 	return b, nil
 }
 
-// notInBatch lists session flags that a batch replaces or does not use.
+// notInBatch are session flags without use in a batch.
 var notInBatch = []string{"id", "park-after"}
 
-// sessionFlags returns the flags of a session's start, for an item to set.
 func sessionFlags() (*pflag.FlagSet, *start.Flags, *start.InputFlags) {
 	var f start.Flags
 	var with start.InputFlags
@@ -113,7 +112,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 	return kinds, names
 }
 
-// failureKinds returns the words that retry.on accepts.
+// failureKinds are the words of retry.on.
 func failureKinds() []string {
 	out := append(slices.Clone(batch.RetriedKinds), protocol.EndingKinds()...)
 	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSeed,
@@ -123,10 +122,9 @@ func failureKinds() []string {
 	return slices.Compact(out)
 }
 
-// flagNamed finds the flag that an error message is about.
+// flagNamed finds the flag in an error message.
 var flagNamed = regexp.MustCompile(`--([a-z][a-z0-9-]*)`)
 
-// set returns the setup for an item's session.
 func (b *Local) set(a *core.App, it batchfile.Item) *itemSet {
 	key := ""
 	for _, f := range it.Flags {
@@ -169,10 +167,10 @@ func (b *Local) set(a *core.App, it batchfile.Item) *itemSet {
 	return s
 }
 
-// spare is the length of the suffix after the item's id in a session's name, such as .t99.
+// spare is for suffixes of session names, such as .t99.
 const spare = 4
 
-// Named checks that the names of all sessions of the batch are short enough.
+// Named refuses sessions' names that are too long.
 func (b *Local) Named(id string) error {
 	if err := core.CheckName("batch id", id); err != nil {
 		return err
@@ -186,7 +184,7 @@ func (b *Local) Named(id string) error {
 	return nil
 }
 
-// CheckNames reports all hosts and seeds that do not exist, before anything starts.
+// CheckNames reports all unknown hosts and seeds.
 func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error {
 	var problems []string
 	var first *core.Error
@@ -218,8 +216,7 @@ func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error
 	return core.NewError(first.Code, first.Kind, "%s: %s", b.Name, strings.Join(problems, "\n  ")).Hinted("nothing was started; %s", first.Hint)
 }
 
-// place returns the line of the first flag that names a host, a seed or a zone. Errors of
-// start.CheckNames are reported with this line.
+// place returns the line for errors of start.CheckNames.
 func (s *itemSet) place() int {
 	for _, f := range s.flags {
 		if slices.Contains([]string{"host", "seed", "seed-pool", "zone", "credentials"}, f.Name) {
@@ -229,14 +226,13 @@ func (s *itemSet) place() int {
 	return s.line
 }
 
-// Limits of a page. An activity reads one page to start a session.
+// An activity reads a whole page for each start.
 const (
 	pageItems = 50
 	pageBytes = 2 << 20
 )
 
-// Pack uploads the items to the store, under folder, and returns the input of the Batch
-// workflow.
+// Pack uploads the items under folder for the workflow.
 func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder string) (protocol.BatchSpec, error) {
 	spec := protocol.BatchSpec{Total: len(b.Items), Window: b.Window, StopAfter: b.StopAfter, File: b.Name,
 		Retry: protocol.BatchRetry{Attempts: b.Retry.Attempts, On: b.Retry.On, Wait: b.Retry.Wait, AfterEffects: b.Retry.AfterEffects}}
@@ -245,7 +241,7 @@ func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder stri
 		return spec, err
 	}
 	quiet := a.Flags.Quiet
-	defer func() { a.Flags.Quiet = quiet }() // Attach sets Quiet for an output schema, which is meant only for single sessions
+	defer func() { a.Flags.Quiet = quiet }() // Attach sets Quiet for an output schema, as for a single session
 	sets := map[*itemSet]protocol.Message{}
 	sent := sentTrees{}
 	p := pageMaker{numbers: map[*itemSet]int{}}
@@ -290,8 +286,7 @@ func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder stri
 	return spec, flush(len(b.Items))
 }
 
-// sentTrees maps the digest of an uploaded folder to its snapshot. Many items upload the
-// same folder.
+// sentTrees maps folders' digests to snapshots: many items upload the same folder.
 type sentTrees map[chunks.Digest]string
 
 func (sent sentTrees) send(ctx context.Context, a *core.App, t *conn.Conn, folder string, s *itemSet) error {
@@ -307,9 +302,8 @@ func (sent sentTrees) send(ctx context.Context, a *core.App, t *conn.Conn, folde
 	return err
 }
 
-// UploadName returns an owner name for an uploaded folder that starts many sessions. No
-// session or batch has the same name, so pruning the snapshots of a session or batch never
-// deletes this one.
+// UploadName returns an owner for an uploaded folder. No session or batch has that name, so
+// pruning them spares the snapshot.
 func UploadName(t *snapshots.LocalTree) string {
 	if t == nil {
 		return "" // nothing is uploaded
@@ -317,7 +311,7 @@ func UploadName(t *snapshots.LocalTree) string {
 	return fmt.Sprintf("up-%.12s-%s", t.Digest, core.RandomID())
 }
 
-// A pageMaker fills a page. If items share options, the page has these options once.
+// A pageMaker fills a page, shared options once.
 type pageMaker struct {
 	page    protocol.BatchPage
 	numbers map[*itemSet]int
@@ -349,9 +343,8 @@ func (p *pageMaker) add(it batchfile.Item, s *itemSet, m protocol.Message) error
 	return nil
 }
 
-// request returns the values that identify a batch for --key: the settings of the file, and
-// the contents of the files and folders that it names. The formatting of the file does not
-// count.
+// request identifies a batch for --key by settings and by contents of named files and
+// folders, not by formatting.
 func (b *Local) request(a *core.App) []any {
 	out := []any{b.Window, b.StopAfter, b.Retry}
 	sets := map[*itemSet]int{}

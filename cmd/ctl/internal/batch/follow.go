@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// followBatch shows results as they arrive, and shows the batch when it has ended.
+// followBatch shows results, then the batch.
 func followBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, outcome bool) error {
 	return followBatchFrom(ctx, a, t, id, 1, outcome)
 }
@@ -48,7 +48,7 @@ func followBatchFrom(ctx context.Context, a *core.App, t *conn.Conn, id string, 
 	}
 	if err := batchOutcome(v); err != nil {
 		var e = err.(*core.Error)
-		e.Silent = p.JSON // the batch has already been printed
+		e.Silent = p.JSON // already printed
 		return e
 	}
 	return nil
@@ -70,8 +70,8 @@ func showResult(p *core.Printer, r protocol.BatchResult) {
 	p.Printf("%s\n", failureLine(p, f))
 }
 
-// With --no-input, needsNobody ends the output when all running sessions wait for a person.
-// The batch itself goes on waiting.
+// needsNobody ends the output with --no-input when all running sessions wait for a person.
+// The batch goes on.
 func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.BatchView) error {
 	if !a.Flags.NoInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil
@@ -84,7 +84,7 @@ func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.Batc
 		Hinted("`ctl approval list` shows what they ask; the batch goes on")
 }
 
-// awaitBatch queries a batch until it has ended. It waits while no worker answers.
+// awaitBatch queries a batch until its end, even without workers.
 func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each func(protocol.BatchView) error) (protocol.BatchView, error) {
 	end := time.Time{}
 	if wait := a.Wait(0); wait > 0 {
@@ -118,8 +118,7 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 	}
 }
 
-// newResults shows the results with number from and above, and returns the number of the
-// next result.
+// newResults shows results from number from on, and returns the next.
 func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from int, show func(protocol.BatchResult, json.RawMessage) error) (int, error) {
 	for {
 		var got protocol.BatchResults
@@ -199,7 +198,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 	return c
 }
 
-// watchBatch shows a batch whenever it changes, until it has ended.
+// watchBatch shows a batch at each change.
 func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) error {
 	p := a.Print()
 	line := progressLine(a)
@@ -211,7 +210,7 @@ func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) er
 		if err != nil {
 			return err
 		}
-		now.ETA, shown.ETA = nil, nil // the ETA changes all the time
+		now.ETA, shown.ETA = nil, nil // changes all the time
 		changed := now.State != shown.State || now.Results != shown.Results || now.Running != shown.Running || !reflect.DeepEqual(now.Waiting, shown.Waiting)
 		shown = now
 		if p.JSON {
@@ -251,8 +250,7 @@ func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) er
 	return nil
 }
 
-// A progress is one line on a terminal, which each report overwrites. Without a terminal it
-// prints nothing.
+// A progress is a terminal's line that each report overwrites.
 type progress struct {
 	app   *core.App
 	tty   bool

@@ -12,22 +12,22 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
-// probeWait is how long ctl waits for a worker if it can also answer without one.
+// probeWait bounds the wait for a worker if ctl can answer without one.
 const probeWait = 3 * time.Second
 
-// After a worker did not answer, ctl asks no worker for silenceLasts.
+// silenceLasts is how long ctl asks no worker after one did not answer.
 const silenceLasts = 5 * time.Second
 
 // Silence records that workers do not answer.
 type Silence struct {
 	sync.Mutex
 	asked time.Time // when ctl last asked in vain
-	since time.Time // when the silence began; zero if workers answer
+	since time.Time // zero if workers answer
 	told  bool
 }
 
-// Ask queries a workflow. With no worker up, ctl runs the workflow's code over the history
-// that Temporal keeps, and tells the user so.
+// Ask queries a workflow. If no worker is up, ctl replays the history that Temporal keeps,
+// and tells the user so.
 func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	live, err := t.AskEither(ctx, doing, workflowID, name, out, args...)
 	if err == nil && !live && !t.App.Begins && t.Silence.Once() {
@@ -36,8 +36,7 @@ func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any,
 	return err
 }
 
-// AskEither is like Ask, but does not tell the user. live reports whether a worker
-// answered.
+// AskEither is Ask without telling the user. live reports whether a worker answered.
 func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, out any, args ...any) (live bool, err error) {
 	if t.Silence.again() {
 		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.App.Wait(probeWait)))
@@ -46,7 +45,7 @@ func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, ou
 		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
 			return true, nil // a worker of an earlier version cannot query a session that refused its input
 		}
-		if OutOfTime(ctx, err) { // the worker had no time to answer
+		if OutOfTime(ctx, err) {
 			return true, err
 		}
 		if err == nil || core.ExitCode(err) != core.ExitUnreachable || ctx.Err() != nil {
@@ -62,8 +61,6 @@ func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, ou
 	return false, rerr
 }
 
-// unknownQuery reports whether the workflow has no handler for the query. A worker of an
-// earlier version has none for a session whose options were refused.
 func unknownQuery(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "unknown queryType ")

@@ -13,7 +13,7 @@ import (
 )
 
 // Query queries a workflow and decodes the answer into out. doing, such as "show session
-// s1", is for error messages. Only a worker can answer, and the wait is bounded.
+// s1", is for error messages. The wait for a worker is bounded.
 func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
@@ -27,8 +27,8 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 	return t.Explain(ctx, doing, err)
 }
 
-// Update sends an update and waits for its result. Updates with the same id count as one.
-// If id is empty, Update uses a random id.
+// Update sends an update and waits for its result. Updates with the same id count as one;
+// an empty id means a random one.
 func (t *Conn) Update(ctx context.Context, doing, workflowID, name, id string, out any, args ...any) error {
 	return t.UpdateWithin(ctx, AnswerWait, doing, workflowID, name, id, out, args...)
 }
@@ -53,9 +53,9 @@ func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, work
 	return t.Explain(ctx, doing, err)
 }
 
-// whenReady repeats try while a workflow is not ready because it continues as new. Then it
-// has not taken the request. A query that collided with the end of a workflow task is also
-// repeated, a few times.
+// whenReady repeats try while a workflow is not ready because it continues as new; then it
+// has not taken the request. It also repeats a query that met the end of a workflow task, a
+// few times.
 func whenReady(ctx context.Context, try func() error) error {
 	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
 		err := try()
@@ -75,19 +75,18 @@ func whenReady(ctx context.Context, try func() error) error {
 	}
 }
 
-// maxMet bounds how many failures of a query in a row count as such collisions.
 const maxMet = 4
 
 // metItsTask reports whether a query failed because a workflow task ended while the query
-// was on its way to a worker. The SDK then takes the ended task for the current one, and
-// reports its commands as illegal. A workflow that really cannot be replayed fails in the
-// same way, but at each query.
+// was on its way to a worker. The SDK then takes the ended task for the current one and
+// reports its commands as illegal. A workflow that cannot be replayed fails so at each
+// query.
 func metItsTask(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
 }
 
-// UpdateWithStart is like Update, but starts the workflow if it does not run.
+// UpdateWithStart is Update, but starts the workflow if it does not run.
 // start.WorkflowIDConflictPolicy must be set.
 func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
@@ -111,13 +110,13 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 	defer cancel()
 	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
 	if err == nil && t.App.Begins && t.Silence.Lasted() > 0 && t.Silence.Once() {
-		t.App.Note("no worker answers: it is kept until one does")
+		t.App.Note("no worker answers: Temporal keeps the request until one does")
 	}
 	return run, t.Explain(ctx, doing, err)
 }
 
-// Result waits for the end of a workflow. wait is the limit; 0 means no limit. --timeout
-// replaces it.
+// Result waits for the end of a workflow. wait is the limit, 0 for none; --timeout replaces
+// it.
 func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun, wait time.Duration, out any) error {
 	if wait = t.App.Wait(wait); wait > 0 {
 		var cancel context.CancelFunc
@@ -131,7 +130,7 @@ func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun,
 	return t.Explain(ctx, doing, err)
 }
 
-// Signal sends a signal. If no worker is up, Temporal keeps it for the next one.
+// Signal sends a signal, which Temporal keeps if no worker is up.
 func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()

@@ -16,11 +16,10 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// connectWait bounds the first connection to Temporal. It is long enough for a server that
-// is restarting.
+// connectWait bounds the first connection. A server may be restarting.
 const connectWait = 5 * time.Second
 
-// AnswerWait is how long ctl waits for a worker to answer.
+// AnswerWait bounds the wait for a worker's answer.
 const AnswerWait = 10 * time.Second
 
 // A Conn is a connection to Temporal that returns ctl's own errors.
@@ -29,12 +28,11 @@ type Conn struct {
 	App       *core.App
 	Address   string
 	Namespace string
-	From      string // the source of the address: flags, environment, config or stack
+	From      string // source of the address: flags, environment, config or stack
 	Codec     *payload.Codec
 	Silence   Silence
 }
 
-// endpoint finds the address of Temporal.
 func endpoint(a *core.App) (*dial.Target, error) {
 	env, err := dial.Environment()
 	if err != nil {
@@ -67,8 +65,8 @@ func endpoint(a *core.App) (*dial.Target, error) {
 	return target, nil
 }
 
-// Stack reads the description of the local stack from the state folder. It returns
-// stack.ErrNone if there is none.
+// Stack reads the description of the local stack from the state folder. Without one it
+// returns stack.ErrNone.
 func Stack(a *core.App) (*stack.Info, error) {
 	dir, err := a.StateDir()
 	if err != nil {
@@ -77,7 +75,6 @@ func Stack(a *core.App) (*stack.Info, error) {
 	return stack.Read(dir)
 }
 
-// stackRuns reports whether the supervisor of the local stack runs.
 func stackRuns(a *core.App) bool {
 	dir, err := a.StateDir()
 	if err != nil {
@@ -87,8 +84,7 @@ func stackRuns(a *core.App) bool {
 	return err == nil && running
 }
 
-// Open connects to Temporal within a bounded time. The connection is closed when ctl
-// ends.
+// Open connects to Temporal within a bounded time. The connection is closed when ctl ends.
 func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	target, err := endpoint(a)
 	if err != nil {
@@ -101,7 +97,7 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	defer cancel()
 	c, err := client.DialContext(ctx, opts)
 	for err != nil && from == "stack" && stackRuns(a) && ctx.Err() == nil {
-		// The supervisor is restarting the server: wait and try again.
+		// The supervisor is restarting the server.
 		select {
 		case <-ctx.Done():
 		case <-time.After(100 * time.Millisecond):
@@ -120,7 +116,7 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	return t, t.maySend(ctx)
 }
 
-// maySend returns an error if ctl has no payload key and the workers have one. Otherwise
+// maySend returns an error if the workers have a payload key and ctl has none. Otherwise
 // Temporal would keep ctl's messages unencrypted, and ctl could not read the answers.
 func (t *Conn) maySend(ctx context.Context) error {
 	if _, ok := t.Codec.Encrypts(); ok {
@@ -135,7 +131,7 @@ func (t *Conn) maySend(ctx context.Context) error {
 		return core.Usage("use Temporal at %s: its payloads are encrypted, and ctl has no payload key", t.Address).
 			Hinted("name a copy of the workers' key file as temporal.payload_key in the config; a stack of `ctl up` has it in its state folder (--state)").Because(err)
 	}
-	return nil // the command itself reports other failures better
+	return nil // the command reports other failures better
 }
 
 type closer func()

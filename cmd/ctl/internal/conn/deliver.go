@@ -11,30 +11,28 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Delivery is one message to a session, and how to send it.
+// A Delivery is one message to a session.
 type Delivery struct {
 	Doing, Session string
-	Name           string // the name of the signal and of the update
+	Name           string // of the signal and of the update
 	UpdateID       string // makes repeated updates count as one
 	Msg            any
 	// Again says that the session takes the message once, even if it arrives several times.
-	// So ctl can send a signal after an update that may have arrived.
+	// Then ctl may send a signal after an update that may have arrived.
 	Again bool
-	// Check refuses the message if the session would refuse it, as far as ctl can know.
+	// Check refuses what the session would refuse, as far as ctl can know.
 	Check func(protocol.SessionDetail) error
 }
 
-// Look reads the state of the session before the message is sent. live reports whether a
-// worker answered.
+// Look reads the session's state. live reports whether a worker answered.
 func (d *Delivery) Look(ctx context.Context, t *Conn) (seen protocol.SessionDetail, live bool, err error) {
 	live, err = t.AskEither(ctx, d.Doing, protocol.SessionID(d.Session), protocol.QueryDetail, &seen)
 	return seen, live, err
 }
 
-// Send sends the message; seen, live and lookErr are what Look returned. If a worker
-// answers, the message is an update, whose answer is decoded into out. If none answers,
-// it is a signal, which Temporal keeps for the next worker; then kept is true and out
-// is unchanged.
+// Send sends the message, with the results of Look. If a worker answers, the message is an
+// update, whose answer is decoded into out. Otherwise it is a signal, which Temporal keeps
+// for the next worker; then kept is true and out is unchanged.
 func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
 	switch {
 	case lookErr != nil && (live && core.ExitCode(lookErr) != core.ExitUnreachable || ctx.Err() != nil):
@@ -58,7 +56,7 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetai
 	if err := t.Signal(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.Msg); err != nil {
 		return false, err
 	}
-	t.App.Note("no worker is up: it is kept until one is")
+	t.App.Note("no worker is up: Temporal keeps the request until one is")
 	return true, nil
 }
 
@@ -83,8 +81,7 @@ func TakesMore(doing string) func(protocol.SessionDetail) error {
 // HasEnded reports whether a session has closed or failed.
 func HasEnded(s protocol.SessionStatus) bool { return s == protocol.Closed || s == protocol.Failed }
 
-// RefuseEnded returns the refusal of a message to a session that has ended. Its hint says
-// how the session's work can go on.
+// RefuseEnded refuses a message to an ended session, with a hint how its work can go on.
 func RefuseEnded(doing string, v protocol.SessionView) error {
 	e := core.Refused("%s: it %s", doing, EndText(v))
 	if v.Error != nil && v.Error.Hint != "" {
@@ -104,7 +101,7 @@ func EndText(v protocol.SessionView) string {
 	return fmt.Sprintf("has failed: %s: %s", v.Error.Kind, v.Error.Message)
 }
 
-// TurnRuns returns a check like TakesMore that also needs a running turn.
+// TurnRuns returns a check like TakesMore that also needs a turn.
 func TurnRuns(doing string) func(protocol.SessionDetail) error {
 	return func(d protocol.SessionDetail) error {
 		if err := TakesMore(doing)(d); err != nil {
@@ -112,15 +109,15 @@ func TurnRuns(doing string) func(protocol.SessionDetail) error {
 		}
 		for _, turn := range d.Turns {
 			if !turn.Done() {
-				return nil // a turn runs or is about to begin
+				return nil // running, or about to begin
 			}
 		}
 		return core.Refused("%s: it has no running turn", doing)
 	}
 }
 
-// Decidable returns a check that refuses a decision on an approval that is no longer open,
-// or whose request differs from the one that the user saw.
+// Decidable returns a check that refuses a decision if the approval is not open, or its
+// request is not the one that the user saw.
 func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) error {
 	return func(seen protocol.SessionDetail) error {
 		ap, err := Pick(seen.Approvals, doing, d.Approval)
@@ -137,16 +134,15 @@ func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) err
 	}
 }
 
-// notOffered refuses an answer that codex does not accept for this request.
 func notOffered(doing, word string, offered []string) error {
 	err := core.Refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
 	if word == "amend" {
-		return err.Hinted("rules are written only where the seed says so, from its next session on: `ctl seed set SEED --amendments on`")
+		return err.Hinted("the seed does not allow amendments; `ctl seed set SEED --amendments on` allows them in its next sessions")
 	}
 	return err
 }
 
-// StillOpen refuses a decision if its approval is not open or is not what the user saw.
+// StillOpen refuses a decision if the approval is not open or is not what the user saw.
 func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	switch {
 	case ap.Decision != nil:
@@ -161,8 +157,8 @@ func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	return nil
 }
 
-// Ours refuses a decision that was kept for a worker, if another decision has been recorded
-// meanwhile or codex has withdrawn the request.
+// Ours refuses a decision that was kept for a worker, if another one was recorded meanwhile
+// or codex has withdrawn the request.
 func Ours(doing string, ap protocol.Approval, d protocol.Decide) error {
 	was := ap.Decision
 	switch {

@@ -16,9 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// OutOfTime reports whether a wait ended because its own time was over. The connection has
-// the same deadline as the context and may report the deadline first. OutOfTime then waits
-// for the context, so that ctl does not report that a worker did not answer.
+// OutOfTime reports whether a wait ended because its own time was over. The connection may
+// report the deadline just before the context does; then OutOfTime waits for the context.
 func OutOfTime(ctx context.Context, err error) bool {
 	if err == nil {
 		return false
@@ -30,7 +29,7 @@ func OutOfTime(ctx context.Context, err error) bool {
 	return errors.Is(ctx.Err(), context.DeadlineExceeded)
 }
 
-// Explain converts an error of Temporal into one of ctl, with an exit code and a hint.
+// Explain converts an error of Temporal into one of ctl, with exit code and hint.
 func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
@@ -62,17 +61,17 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	case errors.As(err, &noNS):
 		return core.NotFound("%s: Temporal at %s has no namespace %q", doing, t.Address, t.Namespace).Hinted("check --namespace").Because(err)
 	case errors.As(err, &gone):
-		// Temporal returns this also for a workflow that has ended.
+		// This is also the error for a workflow that has ended.
 		if strings.Contains(gone.Error(), "already completed") {
 			return core.Refused("%s: it has ended", doing).Because(err)
 		}
-		return core.NotFound("%s: there is none", doing).Hinted("%s", whatThereIs(doing)).Because(err)
+		return core.NotFound("%s: it does not exist", doing).Hinted("%s", whatThereIs(doing)).Because(err)
 	case errors.As(err, &started) || temporalsdk.IsWorkflowExecutionAlreadyStartedError(err):
 		return core.Refused("%s: the id is in use", doing).Hinted("choose another id").Because(err)
 	case errors.As(err, &silent), errors.As(err, &deadline), errors.As(err, &canceled), errors.As(err, &precond), errors.As(err, &unready),
 		errors.Is(err, context.DeadlineExceeded):
 		return core.Unreachable("%s: no worker answered within %s", doing, t.App.Wait(AnswerWait)).
-			Hinted("is a worker running? `ctl status` shows them; look before you do it again").Because(err)
+			Hinted("is a worker running? `ctl status` shows them; the request may have been taken: check before you repeat it").Because(err)
 	case errors.As(err, &queryFail), errors.As(err, &badArg):
 		return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 	case errors.As(err, &busy):
@@ -83,14 +82,14 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	var unavailable *serviceerror.Unavailable
 	if errors.As(err, &unavailable) {
 		return core.Unreachable("%s: Temporal at %s went away: %s", doing, t.Address, FirstSentence(err)).
-			Hinted("look before you do it again").Because(err)
+			Hinted("the request may have been taken: check before you repeat it").Because(err)
 	}
 	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 }
 
-// unsaid removes the beginning of a workflow's message that names the operation, because
-// ctl names it itself. It shortens "decide s1.2: it expired" to "it expired" if ctl was
-// doing "accept approval s1.2". Both operations must end with the same object.
+// unsaid shortens a workflow's message "decide s1.2: it expired" to "it expired" if ctl was
+// doing "accept approval s1.2", because ctl names the operation itself. Both must end with
+// the same object.
 func unsaid(doing, message string) string {
 	head, rest, ok := strings.Cut(message, ": ")
 	if words, of := strings.Fields(head), strings.Fields(doing); ok && len(of) > 0 && len(words) > 1 && len(words) < 4 && words[len(words)-1] == of[len(of)-1] {
@@ -100,12 +99,12 @@ func unsaid(doing, message string) string {
 }
 
 // missing matches the part of a refusal that names a seed or host that does not exist.
-// Other names in the refusal are of things that exist.
+// Other names in it do exist.
 var missing = regexp.MustCompile(`\bno (?:jump )?(?:seed|host) `)
 
-// whatThereIs returns a hint: how to list the things of the kind that was not found.
+// whatThereIs hints how to list what was not found.
 func whatThereIs(message string) string {
-	last, at := "", -1 // the last noun names the kind of thing that was not found
+	last, at := "", -1 // the last noun names that kind
 	for _, noun := range []string{"batch", "schedule", "session", "seed", "host"} {
 		if i := strings.LastIndex(message, noun+" "); i > at {
 			last, at = noun, i
@@ -117,8 +116,8 @@ func whatThereIs(message string) string {
 	return "`ctl " + last + " list` shows what there is"
 }
 
-// refusal finds a workflow's typed refusal in an error. It returns nil if there is none.
-// For a failed query, the refusal is in the failure that the server passes on.
+// refusal returns a workflow's typed refusal, or nil. For a failed query, it is in the
+// failure that the server passes on.
 func refusal(codec *payload.Codec, err error) *core.Error {
 	kind, message := "", ""
 	var app *temporalsdk.ApplicationError
@@ -144,7 +143,7 @@ func refusal(codec *payload.Codec, err error) *core.Error {
 	return nil
 }
 
-// FirstSentence returns an error on one line, without the layers that gRPC adds.
+// FirstSentence returns an error on one line, without gRPC's layers.
 func FirstSentence(err error) string {
 	s := err.Error()
 	if i := strings.LastIndex(s, "desc = "); i >= 0 {

@@ -17,8 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Hosts lists a zone's hosts. The first worker of a zone creates the zone's inventory. A
-// zone without an inventory has no hosts, which is not an error.
+// Hosts lists a zone's hosts. A zone that never had a worker has no inventory and no hosts,
+// which is no error.
 func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]protocol.HostView, error) {
 	var hosts []protocol.HostView
 	err := t.Ask(ctx, "list hosts", protocol.PoolID(zone), protocol.QueryHosts, &hosts)
@@ -29,13 +29,13 @@ func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]protocol.H
 	return hosts, err
 }
 
-// NoInventory reports whether an error means that the zone has no host pool.
+// NoInventory reports whether err means that the zone has no host pool.
 func NoInventory(err error) bool {
 	var none *serviceerror.NotFound
 	return errors.As(err, &none)
 }
 
-// Host returns one host, as the host pool knows it.
+// Host returns a host as the host pool knows it.
 func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.HostView, error) {
 	var h protocol.HostView
 	if err := core.CheckName("host name", name); err != nil {
@@ -49,8 +49,8 @@ func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.Hos
 	return h, err
 }
 
-// HostTask runs a short workflow on a host and waits for its end. If a workflow with this
-// id already runs, HostTask waits for that workflow instead.
+// HostTask runs a short workflow on a host, or joins the running one with this id, and
+// waits for its end.
 func (t *Conn) HostTask(ctx context.Context, doing, zone, id, kind string, in, out any) error {
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: id, TaskQueue: protocol.TaskQueueOf(zone),
@@ -78,7 +78,7 @@ func NoZone(zone string, err error) error {
 	return err
 }
 
-// Zones lists the zones that have ever had a worker.
+// Zones lists the zones that ever had a worker.
 func (t *Conn) Zones(ctx context.Context) ([]string, error) {
 	infos, err := t.List(ctx, "list zones", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeHostPool), 1000)
 	var zones []string
@@ -107,13 +107,13 @@ func (t *Conn) Seed(ctx context.Context, name string) (protocol.SeedView, error)
 	}
 	err := t.Ask(ctx, "show seed "+name, protocol.SeedID(name), protocol.QuerySeed, &v)
 	if err == nil && v.Deleted {
-		err = core.NotFound("show seed %s: there is none", name).Hinted("`ctl seed list` shows those there are")
+		err = core.NotFound("show seed %s: it does not exist", name).Hinted("`ctl seed list` shows those there are")
 	}
 	return v, err
 }
 
-// KnownZone refuses a zone that never had a worker, because a session there would wait for
-// ever. It always allows the default zone, whose first worker may be starting.
+// KnownZone refuses a zone that never had a worker, where a session would wait for ever. It
+// allows the default zone, whose first worker may be starting.
 func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
 	name := protocol.ZoneOf(protocol.TaskQueueOf(zone))
 	if name == protocol.ZoneOf(protocol.TaskQueueOf("")) {

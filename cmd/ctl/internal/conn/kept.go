@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// List returns at most limit workflows that match a query, newest first.
+// List returns at most limit matching workflows, newest first.
 func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
 	ctx, cancel := t.App.Bounded(ctx, 30*time.Second)
 	defer cancel()
@@ -36,7 +36,7 @@ func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*wor
 	}
 }
 
-// Kept returns a session as Temporal keeps it. It needs no worker.
+// Kept returns a session as Temporal keeps it, without a worker.
 func (t *Conn) Kept(ctx context.Context, id string) (protocol.SessionView, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err != nil {
@@ -57,8 +57,8 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 		Name: Attr[string](attrs, "FairleadName"), Archived: Attr[bool](attrs, "FairleadArchived"),
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
-	// The first run has no such memo. If there is no memo, or ctl has not the key that it
-	// is encrypted with, the start of this run is shown.
+	// The first run has no such memo. If it is missing or ctl cannot decrypt it, the start
+	// of this run is shown.
 	var began time.Time
 	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
 		v.CreatedAt = began
@@ -78,7 +78,7 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 	}
 	switch info.GetStatus() {
 	case enums.WORKFLOW_EXECUTION_STATUS_FAILED:
-		v.State = protocol.Failed // a session that could not start has no state attribute that says so
+		v.State = protocol.Failed // a session that could not start has no state attribute
 	case enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
 		v.State, v.Waits = protocol.Failed, ""
 		v.Error = &protocol.Failure{Kind: "terminated", Message: "the workflow was ended from outside; nothing was cleaned up on the host"}
@@ -86,14 +86,14 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 	return v
 }
 
-// keptSession is a session that was read only from Temporal's search attributes. Unknown
-// values are null in JSON, not zero.
+// keptSession is a session read only from search attributes. Unknown values are null in
+// JSON.
 type keptSession struct{ protocol.SessionView }
 
-// AsKnown returns the session for JSON output. If the session itself did not answer,
-// unknown values are null.
+// AsKnown returns the session for JSON output. Unknown values are null if the session
+// itself did not answer.
 func AsKnown(v protocol.SessionView) any {
-	if v.Budget == nil { // read from search attributes, not from the session
+	if v.Budget == nil { // read from search attributes
 		return keptSession{v}
 	}
 	return v
@@ -120,7 +120,7 @@ func (k keptSession) MarshalJSON() ([]byte, error) {
 	return json.Marshal(fields)
 }
 
-// Attr decodes a search attribute. Search attributes are never encrypted.
+// Attr decodes a search attribute, which is never encrypted.
 func Attr[T any](attrs map[string]*commonpb.Payload, name string) T {
 	var v T
 	if p := attrs[name]; p != nil {

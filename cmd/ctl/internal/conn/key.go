@@ -23,7 +23,7 @@ import (
 
 const maxKey = 200
 
-// KeyFlags holds --key, which makes a start safe to repeat.
+// KeyFlags holds --key, which makes a start repeatable.
 type KeyFlags struct{ key string }
 
 func (f *KeyFlags) Add(c *cobra.Command, what string) {
@@ -47,15 +47,15 @@ func (f *KeyFlags) check() error {
 	return nil
 }
 
-// A Keyed is a start with a key. It can be repeated, because the key identifies it. A nil
-// *Keyed is a start without a key.
+// A Keyed is a start with a key, which identifies a repetition. nil means a start without a
+// key.
 type Keyed struct {
 	protocol.KeyClaim
 	key string
 }
 
-// Request returns the claim of a start, or nil if the user gave no key. id is the id that
-// the user chose, or empty. what lists all values that identify the request.
+// Request returns the claim of a start, or nil without a key. id is the user's choice, or
+// empty. what lists all values that identify the request.
 func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 	if err := f.check(); err != nil || f.key == "" {
 		return nil, err
@@ -63,7 +63,7 @@ func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 	if id == "" {
 		id = protocol.IDOfKey(f.key)
 	}
-	raw, err := json.Marshal(append(what, f.key)) // json.Marshal sorts maps, so equal requests have equal digests
+	raw, err := json.Marshal(append(what, f.key)) // maps are sorted, so equal requests have equal digests
 	if err != nil {
 		return nil, core.Failed("take the digest of the request: %v", err)
 	}
@@ -71,7 +71,7 @@ func (f *KeyFlags) Request(kind, id string, what ...any) (*Keyed, error) {
 	return &Keyed{key: f.key, KeyClaim: protocol.KeyClaim{Kind: kind, ID: id, Request: hex.EncodeToString(sum[:])}}, nil
 }
 
-// IDOr returns the id that belongs to the key, or chosen if there is no key.
+// IDOr returns the key's id, or chosen without a key.
 func (k *Keyed) IDOr(chosen string) string {
 	if k == nil {
 		return chosen
@@ -79,8 +79,8 @@ func (k *Keyed) IDOr(chosen string) string {
 	return k.ID
 }
 
-// MessageID returns an id for the first message. It is the same at each repetition, so the
-// session takes the message once. It is empty if there is no key.
+// MessageID returns an id for the first message, the same at each repetition, so that the
+// session takes it once. It is empty without a key.
 func (k *Keyed) MessageID() string {
 	if k == nil {
 		return ""
@@ -88,8 +88,7 @@ func (k *Keyed) MessageID() string {
 	return "m-" + k.Request[:16]
 }
 
-// Shown adds a field to the JSON of a keyed start: whether an earlier call had already
-// started it.
+// Shown adds to a keyed start's JSON whether an earlier call had started it.
 func (k *Keyed) Shown(v map[string]any, there bool) map[string]any {
 	if k != nil {
 		v["existing"] = there
@@ -97,8 +96,7 @@ func (k *Keyed) Shown(v map[string]any, there bool) map[string]any {
 	return v
 }
 
-// Anybodys returns options without the user who chose them, so that another user's retry is
-// the same request.
+// Anybodys clears the user in options, so that another user's retry is the same request.
 func Anybodys(opt session.Options) session.Options {
 	opt.By = ""
 	return opt
@@ -106,10 +104,9 @@ func Anybodys(opt session.Options) session.Options {
 
 func (k *Keyed) doing() string { return "start " + k.Kind + " " + k.ID }
 
-// workflowID is the id of the workflow that the key starts.
 func (k *Keyed) workflowID() string { return k.Kind + "/" + k.ID }
 
-// Mark adds the claim as a memo. A repetition recognizes the workflow by it.
+// Mark adds the claim as a memo, by which a repetition recognizes the workflow.
 func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
 	if k == nil {
 		return
@@ -120,8 +117,8 @@ func (k *Keyed) Mark(start *client.StartWorkflowOptions) {
 	start.Memo[protocol.MemoClaim] = k.KeyClaim
 }
 
-// Look reports whether this same request has already started its workflow. It refuses a key
-// or an id that another request uses, before anything starts.
+// Look reports whether this request has already started its workflow. It refuses a key or
+// id of another request, before anything starts.
 func (k *Keyed) Look(ctx context.Context, t *Conn) (there bool, err error) {
 	if k == nil {
 		return false, nil
@@ -156,8 +153,7 @@ func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
 	return err
 }
 
-// had reports whether this request has already taken the key. A key that another request
-// took is an error.
+// had reports whether this request has taken the key. If another one has, it fails.
 func (k *Keyed) had(ctx context.Context, t *Conn) (bool, error) {
 	was, exists, err := t.ClaimOf(ctx, k.doing(), protocol.KeyID(k.key))
 	if err != nil || !exists {
@@ -169,7 +165,7 @@ func (k *Keyed) had(ctx context.Context, t *Conn) (bool, error) {
 	return true, nil
 }
 
-// same refuses an id that is used by a workflow of another request.
+// same refuses an id that belongs to another request.
 func (k *Keyed) same(was *protocol.KeyClaim) error {
 	switch {
 	case was == nil:
@@ -208,13 +204,12 @@ func (k *Keyed) Ours(ctx context.Context, t *Conn, err error) (again bool, _ err
 	return true, nil
 }
 
-// isStarted reports whether a start failed because a workflow with this id exists.
 func isStarted(err error) bool {
 	var started *serviceerror.WorkflowExecutionAlreadyStarted
 	return errors.As(err, &started) || err != nil && temporalsdk.IsWorkflowExecutionAlreadyStartedError(err)
 }
 
-// ClaimOf reads the claim of a workflow. was is nil if the workflow has no claim.
+// ClaimOf reads the claim of a workflow, nil for none.
 func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *protocol.KeyClaim, exists bool, err error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// OriginFlags narrow a list to the sessions or batches that one batch or schedule started.
+// OriginFlags narrow a list to what one batch or schedule started.
 type OriginFlags struct{ batch, Schedule string }
 
 func (f *OriginFlags) Add(c *cobra.Command) {

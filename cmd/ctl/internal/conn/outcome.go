@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// codeOf returns the exit code for a failure that a workflow or a host reported.
+// codeOf returns the exit code for a reported failure.
 func codeOf(kind string) int {
 	switch kind {
 	case protocol.ErrTypeBadInput:
@@ -33,7 +33,7 @@ func FailureExit(doing string, f *protocol.Failure) *core.Error {
 	return core.NewError(codeOf(f.Kind), f.Kind, "%s: %s", doing, f.Message).Hinted("%s", f.Hint)
 }
 
-// TaskFailure replaces the error of a host task by the failure that its activity reported.
+// TaskFailure replaces a host task's error by the failure that its activity reported.
 func (t *Conn) TaskFailure(doing string, err error) error {
 	var app *temporalsdk.ApplicationError
 	if err == nil || !errors.As(err, &app) {

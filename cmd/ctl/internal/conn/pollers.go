@@ -13,8 +13,8 @@ import (
 // WorkerWait bounds one request to a worker's API.
 const WorkerWait = 3 * time.Second
 
-// pollerFresh is the largest age of the last poll of a worker that counts as present. A
-// poll of an idle queue takes a minute.
+// pollerFresh is the largest age of a present worker's last poll. A poll of an idle queue
+// takes a minute.
 const pollerFresh = 70 * time.Second
 
 func askWorker(ctx context.Context, c *api.Client) (api.Status, error) {
@@ -23,7 +23,6 @@ func askWorker(ctx context.Context, c *api.Client) (api.Status, error) {
 	return c.Status(ctx)
 }
 
-// A poller is a worker as Temporal's task queue knows it.
 type poller struct {
 	api.Identity
 	text string

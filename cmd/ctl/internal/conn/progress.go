@@ -7,8 +7,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
-// TellProgress prints the progress of a workflow's activities. It prints the text that say
-// makes from the newest heartbeat, if there is one, and the reason for a retry.
+// TellProgress prints what say makes of the newest heartbeats of a workflow's activities,
+// and the reasons for retries.
 func TellProgress[P comparable](ctx context.Context, t *Conn, id string, say func(P) string) {
 	var last P
 	for {
@@ -19,7 +19,7 @@ func TellProgress[P comparable](ctx context.Context, t *Conn, id string, say fun
 		}
 		d, err := t.DescribeWorkflowExecution(ctx, id, "")
 		if err != nil {
-			continue // the workflow's result will show what is wrong
+			continue // the workflow's result will show why
 		}
 		for _, p := range d.GetPendingActivities() {
 			var now P

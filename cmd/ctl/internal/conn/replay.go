@@ -22,8 +22,6 @@ import (
 	"fairlead.dev/fairlead/workflows"
 )
 
-// again reports whether enough time has passed since the last silence to ask a worker
-// again.
 func (s *Silence) again() bool {
 	s.Lock()
 	defer s.Unlock()
@@ -62,7 +60,6 @@ func (s *Silence) Once() bool {
 	return !was
 }
 
-// recall answers a query from the history alone.
 func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	history, err := t.history(ctx, doing, workflowID)
 	if err != nil {
@@ -71,12 +68,11 @@ func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out a
 	return answer(t.Codec, history, time.Now(), doing, name, out, args...)
 }
 
-// answer replays the workflow's code over its history, as a worker that takes the workflow
-// over at that time would, and then runs the query. It changes nothing. If this version of
-// ctl cannot replay the history, the query counts as unanswered.
+// answer replays a workflow as a worker would that takes it over at that time, and then
+// runs the query. If this ctl cannot replay the history, the query counts as unanswered.
 func answer(codec *payload.Codec, history *historypb.History, at time.Time, doing, name string, out any, args ...any) error {
 	if len(history.Events) == 0 {
-		return core.NotFound("%s: there is none", doing)
+		return core.NotFound("%s: it does not exist", doing)
 	}
 	q := &query{codec: codec, doing: doing, name: name, args: args}
 	answered, err := replay(q, history)
@@ -84,9 +80,9 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, core.OneLine(FirstSentence(err), 200)).
 			Hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").Because(err)
 	}
-	// Replay again with the signals that no worker has seen yet. The first replay was
-	// valid, so an error of this one only means that the last task is not in the history.
-	// In a run that has just continued as new, no worker has seen any event.
+	// Replay again with the signals that no worker has seen yet. An error now only means
+	// that the last task is not in the history. In a run that has just continued as new, no
+	// worker has seen any event.
 	if now, _ := replay(q, asOf(history, at)); now != nil {
 		answered = now
 	}
@@ -103,7 +99,6 @@ func answer(codec *payload.Codec, history *historypb.History, at time.Time, doin
 	return nil
 }
 
-// worked reports whether a worker has completed any workflow task of a run.
 func worked(h *historypb.History) bool {
 	return slices.ContainsFunc(h.Events, func(ev *historypb.HistoryEvent) bool {
 		return ev.GetEventType() == enums.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
@@ -111,7 +106,7 @@ func worked(h *historypb.History) bool {
 }
 
 // replay replays a workflow up to its last completed task, and returns the query's answer
-// at that point. It returns nil if the workflow has no handler for the query then.
+// there. It returns nil if the workflow has no handler for the query then.
 func replay(q *query, history *historypb.History) (*reply, error) {
 	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
@@ -130,7 +125,7 @@ func replay(q *query, history *historypb.History) (*reply, error) {
 	return o.reply, err
 }
 
-// lastTask returns the id of the event that started the last completed task, or 0.
+// lastTask returns the event that started the last completed task, or 0.
 func lastTask(h *historypb.History) (started int64) {
 	for _, ev := range h.Events {
 		if done := ev.GetWorkflowTaskCompletedEventAttributes(); done != nil {
@@ -140,7 +135,6 @@ func lastTask(h *historypb.History) (started int64) {
 	return started
 }
 
-// history reads the history of a workflow's newest run.
 func (t *Conn) history(ctx context.Context, doing, workflowID string) (*historypb.History, error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
@@ -156,9 +150,8 @@ func (t *Conn) history(ctx context.Context, doing, workflowID string) (*historyp
 	return h, nil
 }
 
-// asOf appends a workflow task to the history, as if a worker had handled the newest events
-// at that time. A replay ignores the events after the last completed task. The history of a
-// workflow that has ended is left as it is.
+// asOf appends a completed workflow task, because a replay ignores the events after the
+// last completed task. It does not change the history of a workflow that has ended.
 func asOf(h *historypb.History, at time.Time) *historypb.History {
 	begun := false
 	for _, ev := range h.Events {
@@ -193,23 +186,20 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 	return h
 }
 
-// A query has the name and the arguments of a workflow's query. doing is for error
-// messages.
 type query struct {
 	codec       *payload.Codec
 	doing, name string
 	args        []any
 }
 
-// A reply is the JSON of an answer, or the error that ctl reports.
 type reply struct {
 	data []byte
 	err  error
 }
 
-// observer runs the query while the workflow is being replayed. It cannot run the query
-// after the replay: then the SDK ends the workflow's goroutines without waiting for them,
-// and their deferred functions change the values that a query handler reads.
+// observer runs the query during the replay. After it, the SDK ends the workflow's
+// goroutines without waiting for them, and their deferred functions change the values that
+// a query handler reads.
 type observer struct {
 	interceptor.WorkerInterceptorBase
 	query    *query
@@ -235,9 +225,9 @@ func (i *observedInbound) Init(next interceptor.WorkflowOutboundInterceptor) err
 	return i.Next.Init(out)
 }
 
-// ExecuteWorkflow runs the workflow beside a coroutine whose condition is never true. The
-// condition runs the query. The SDK evaluates it again until no coroutine can go on, so the
-// last reply shows the state after the task.
+// ExecuteWorkflow runs the workflow beside a coroutine that waits for a condition that is
+// never true. The condition runs the query. The SDK evaluates it until no coroutine can go
+// on, so the last reply shows the state after the task.
 func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(untilEvicted, func(ctx workflow.Context) {
@@ -266,7 +256,7 @@ func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name
 	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
 }
 
-// ask calls the query handler as a worker does: it passes arguments and results as JSON.
+// ask calls the query handler, with arguments and results as JSON, as a worker does.
 func (o *observer) ask() {
 	q := o.query
 	f := reflect.ValueOf(o.handlers[q.name])
@@ -294,7 +284,6 @@ func (o *observer) ask() {
 	o.reply = &reply{data: data, err: err}
 }
 
-// refused returns the error of a query handler as ctl reports it.
 func (q *query) refused(err error) error {
 	if e := refusal(q.codec, err); e != nil {
 		e.Message = q.doing + ": " + unsaid(q.doing, e.Message)

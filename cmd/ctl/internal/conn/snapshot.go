@@ -9,10 +9,9 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// snapshotWait is how long ctl waits for a snapshot to be taken.
 const snapshotWait = 30 * time.Minute
 
-// AskSnapshot requests a snapshot. kept is true if no worker was up to take the request.
+// AskSnapshot requests a snapshot. kept is true if no worker was up.
 func AskSnapshot(ctx context.Context, t *Conn, id string) (acc protocol.SnapshotAccepted, kept bool, err error) {
 	doing := "take a snapshot of session " + id
 	acc.Session = id
@@ -35,7 +34,6 @@ func TakenSnapshot(ctx context.Context, a *core.App, t *Conn, acc protocol.Snaps
 	return m, APIFailure("find snapshot "+v.ID, err)
 }
 
-// awaitSnapshot waits until snapshot N of a session, or a later one, is complete.
 func awaitSnapshot(ctx context.Context, a *core.App, t *Conn, acc protocol.SnapshotAccepted) (protocol.SnapshotView, error) {
 	doing := "take a snapshot of session " + acc.Session
 	var got protocol.SnapshotView
@@ -52,7 +50,7 @@ func awaitSnapshot(ctx context.Context, a *core.App, t *Conn, acc protocol.Snaps
 			e.Code = core.ExitFailed
 			return false, e
 		}
-		return false, core.Refused("%s: there is nothing worth keeping yet", doing).Hinted("say something to it first")
+		return false, core.Refused("%s: there is nothing to snapshot yet", doing).Hinted("send the session a message first")
 	})
 	return got, err
 }

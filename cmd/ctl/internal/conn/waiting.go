@@ -10,11 +10,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WaitNews remembers the last message to the user about what a session waits for.
+// WaitNews remembers what the user was last told.
 type WaitNews struct{ told string }
 
-// News returns a line that says what a turn waits for now. It returns "" if the turn waits
-// for nothing, or if the last message said the same.
+// News returns a line that says what a turn waits for. It returns "" if the turn waits for
+// nothing, or if the last message said the same.
 func (w *WaitNews) News(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	text := sessionWaits(d.View)
 	if text == "" {
@@ -23,7 +23,6 @@ func (w *WaitNews) News(d protocol.SessionDetail, acc protocol.MessageAccepted) 
 	return w.changed(text)
 }
 
-// changed returns text, or "" if the last message was the same text.
 func (w *WaitNews) changed(text string) string {
 	if text == "" || text == w.told {
 		return ""
@@ -32,8 +31,8 @@ func (w *WaitNews) changed(text string) string {
 	return text
 }
 
-// sessionWaits returns a line that says what keeps a session from going on. It returns ""
-// if nothing does, or if the wait is only short.
+// sessionWaits says what keeps a session from going on, or "" if nothing does or the wait
+// is short.
 func sessionWaits(v protocol.SessionView) string {
 	kept := v.State == protocol.Queued || v.State == protocol.Resuming || v.WaitingFor != nil
 	if !kept || v.Waits == "" || v.Waits == "a host" || v.Waits == "the host" {
@@ -42,8 +41,7 @@ func sessionWaits(v protocol.SessionView) string {
 	return waitingText(v.Waits)
 }
 
-// turnWaits returns a line that says what a turn waits for: another turn before it, or a
-// decision that a person has to make.
+// turnWaits says what a turn waits for: another turn or a person's decision.
 func turnWaits(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	now := d.View.Turn
 	if now == nil {
@@ -65,7 +63,6 @@ func turnWaits(d protocol.SessionDetail, acc protocol.MessageAccepted) string {
 	return fmt.Sprintf("queued behind turn %d", now.N)
 }
 
-// atWork reports whether a turn has begun and not ended.
 func atWork(d protocol.SessionDetail, n int) bool {
 	for _, turn := range d.Turns {
 		if turn.N == n {
@@ -75,7 +72,6 @@ func atWork(d protocol.SessionDetail, n int) bool {
 	return false
 }
 
-// waitingText says what a session waits for, and what may help if all slots are in use.
 func waitingText(waits string) string {
 	text := "waiting for " + core.Clean(waits)
 	if strings.Contains(waits, "slots in use") {
@@ -84,7 +80,7 @@ func waitingText(waits string) string {
 	return text
 }
 
-// GoneOn returns an error if the session has ended, because then waiting for it is useless.
+// GoneOn returns an error if the session has ended: waiting is useless.
 func GoneOn(doing string, v protocol.SessionView) error {
 	switch v.State {
 	case protocol.Closed:
@@ -95,8 +91,7 @@ func GoneOn(doing string, v protocol.SessionView) error {
 	return nil
 }
 
-// AwaitSession polls a session until done reports true, or until --timeout (or wait) is
-// over.
+// AwaitSession polls a session until done, or until --timeout or wait is over.
 func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, wait time.Duration, done func(protocol.SessionView) (bool, error)) (protocol.SessionView, error) {
 	wait = a.Wait(wait)
 	ctx, cancel := context.WithTimeoutCause(ctx, wait, core.TimedOut("%s: no end within %s", doing, wait).
@@ -116,7 +111,7 @@ func AwaitSession(ctx context.Context, a *core.App, t *Conn, id, doing string, w
 			if news := told.changed(sessionWaits(v)); news != "" {
 				a.Note("%s", news)
 			}
-		case ctx.Err() == nil && core.ExitCode(err) != core.ExitUnreachable: // go on waiting while no worker answers
+		case ctx.Err() == nil && core.ExitCode(err) != core.ExitUnreachable: // wait while no worker answers
 			return v, err
 		}
 		select {

@@ -17,12 +17,12 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// WorkerFor returns the API of the worker that is attached to a session, because only that
-// worker has the live text. If there is none, it returns the API of any worker of the
-// session's zone, which can read the store.
+// WorkerFor returns the API of the worker that is attached to a session, which alone has
+// the live text. Otherwise it returns any worker of the session's zone, which can read the
+// store.
 func WorkerFor(ctx context.Context, a *core.App, t *Conn, session string) (*api.Client, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
-	if err != nil { // Temporal may have deleted the session, but the store keeps its data
+	if err != nil { // Temporal may have deleted the session; the store keeps its data
 		return AnyWorker(ctx, a, t)
 	}
 	for _, c := range Attached(a, d.GetPendingActivities()) {
@@ -33,7 +33,7 @@ func WorkerFor(ctx context.Context, a *core.App, t *Conn, session string) (*api.
 	return WorkerOf(ctx, a, t, d.GetExecutionConfig().GetTaskQueue().GetName())
 }
 
-// Attached returns the workers that run activities of a workflow.
+// Attached returns the workers that run a workflow's activities.
 func Attached(a *core.App, pending []*workflowpb.PendingActivityInfo) []*api.Client {
 	var out []*api.Client
 	for _, p := range pending {
@@ -46,7 +46,7 @@ func Attached(a *core.App, pending []*workflowpb.PendingActivityInfo) []*api.Cli
 	return out
 }
 
-// AnyWorker returns the API of a worker that answers, preferably of the config's zone.
+// AnyWorker returns a worker that answers, preferably of the config's zone.
 func AnyWorker(ctx context.Context, a *core.App, t *Conn) (*api.Client, error) {
 	conf, err := a.Config()
 	if err != nil {
@@ -55,9 +55,9 @@ func AnyWorker(ctx context.Context, a *core.App, t *Conn) (*api.Client, error) {
 	return WorkerOf(ctx, a, t, protocol.TaskQueueOf(conf.Zone))
 }
 
-// WorkerOf returns the API of a worker of a task queue: the configured one, the local
-// stack's, or one that polls the queue. If none answers, it returns any other worker,
-// because all share the store.
+// WorkerOf returns a worker of a task queue: the configured one, the local stack's, or one
+// that polls the queue. If none answers, it returns any other worker, because all share the
+// store.
 func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Client, error) {
 	conf, err := a.Config()
 	if err != nil {
@@ -84,7 +84,7 @@ func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Cli
 		if err != nil {
 			return nil
 		}
-		st, err := askWorker(ctx, c) // a stopped process still accepts connections, but does not answer
+		st, err := askWorker(ctx, c) // a stopped process accepts connections, but does not answer
 		if err != nil {
 			return nil
 		}
@@ -120,7 +120,6 @@ func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Cli
 	return nil, core.Unreachable("reach a worker: none answers at %s", strings.Join(tried, ", ")).Hinted("`ctl status` shows what is up")
 }
 
-// apisOf returns the API addresses of the workers that poll a task queue.
 func (t *Conn) apisOf(ctx context.Context, queue string) []string {
 	if t == nil {
 		return nil
@@ -186,11 +185,11 @@ func APIFailure(doing string, err error) error {
 	case api.ErrRefused:
 		code = core.ExitRefused
 	}
-	// Workers often begin the message with what they were doing. ctl says this already.
+	// A worker's message may begin with doing, too.
 	return core.NewError(code, e.Kind, "%s: %s", doing, strings.TrimPrefix(e.Message, doing+": ")).Hinted("%s", e.Hint).Because(err)
 }
 
-// StoreWorker connects to a worker that can read the store.
+// StoreWorker connects to a worker, which can read the store.
 func StoreWorker(ctx context.Context, a *core.App) (*Conn, *api.Client, error) {
 	t, err := Open(ctx, a)
 	if err != nil {
@@ -200,7 +199,7 @@ func StoreWorker(ctx context.Context, a *core.App) (*Conn, *api.Client, error) {
 	return t, worker, err
 }
 
-// ExportFailure returns one error for a damaged snapshot and another for a lost worker.
+// ExportFailure distinguishes a damaged snapshot from a lost worker.
 func ExportFailure(doing string, err error) error {
 	var e *api.Error
 	if err != nil && !errors.As(err, &e) && errors.Is(err, io.ErrUnexpectedEOF) {
@@ -209,7 +208,7 @@ func ExportFailure(doing string, err error) error {
 	return APIFailure(doing, err)
 }
 
-// A WorkerView is one worker. Reachable says whether its API answers from here.
+// A WorkerView is one worker. Reachable says whether its API answers.
 type WorkerView struct {
 	Identity   string   `json:"identity"`
 	PID        int      `json:"pid"`
@@ -220,12 +219,12 @@ type WorkerView struct {
 	Zone       string   `json:"zone"`
 	Version    string   `json:"version"`
 	StoreID    string   `json:"store_id"`
-	PayloadKey string   `json:"payload_key"` // the id of the key that encrypts, empty for none
+	PayloadKey string   `json:"payload_key"` // id of the key that encrypts, or empty
 	Problem    string   `json:"problem,omitempty"`
 }
 
-// Workers asks every known worker for its status. A worker that does not answer is listed
-// with the data that the task queue has of it. A worker that was replaced is left out.
+// Workers asks every known worker for its status. A silent one is listed as the task queue
+// knows it, unless it was replaced.
 func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, statuses []api.Status, err error) {
 	conf, err := a.Config()
 	if err != nil {

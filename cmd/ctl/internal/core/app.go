@@ -14,7 +14,7 @@ import (
 	build "fairlead.dev/fairlead/internal/version"
 )
 
-// Flags holds the flags that every command has.
+// Flags holds the global flags.
 type Flags struct {
 	Output    string
 	Config    string
@@ -26,18 +26,17 @@ type Flags struct {
 	Quiet     bool
 }
 
-// An App is one run of ctl: its streams, its flags, and the resources that its commands
-// open.
+// An App is one run of ctl.
 type App struct {
 	In       io.Reader
 	Out, Err io.Writer
 	Flags    Flags
 	Began    bool // the command line was accepted
-	Begins   bool // the command starts something that Temporal keeps until a worker handles it
+	Begins   bool // Temporal keeps what the command starts until a worker handles it
 	closing  sync.Mutex
 	closers  []io.Closer
 
-	SignWith string // --sign-with
+	SignWith string
 
 	loadOnce sync.Once
 	conf     *config.Config
@@ -45,33 +44,32 @@ type App struct {
 
 	linesOnce sync.Once
 	lineCh    chan typedLine
-	Strayed   time.Time // when a prompt was last abandoned, because its approval was no longer open
+	Strayed   time.Time // when a prompt was abandoned because its approval was no longer open
 }
 
-// Print returns the printer for results, which go to standard output.
+// Print returns the printer for results, to standard output.
 func (a *App) Print() *Printer { return NewPrinter(a.Out, a.Flags.Output == "json") }
 
-// Note writes a progress message to standard error, unless -q is given.
+// Note writes a message to standard error, unless -q is given.
 func (a *App) Note(format string, args ...any) {
 	if !a.Flags.Quiet {
 		fmt.Fprintf(a.Err, format+"\n", args...)
 	}
 }
 
-// MayAsk reports whether ctl may ask a person: standard input and standard error are
-// terminals, and --no-input was not given.
+// MayAsk reports whether ctl may ask a person: standard input and error are terminals, and
+// --no-input was not given.
 func (a *App) MayAsk() bool {
 	return !a.Flags.NoInput && IsTerminal(a.In) && IsTerminal(a.Err)
 }
 
-// Bounded returns a context that ends after --timeout, or after def if --timeout was not
-// given.
+// Bounded returns a context that ends after Wait(def).
 func (a *App) Bounded(ctx context.Context, def time.Duration) (context.Context, context.CancelFunc) {
 	d := a.Wait(def)
 	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no answer within %s: %w", d, context.DeadlineExceeded))
 }
 
-// Wait returns the value of --timeout, or def if --timeout was not given.
+// Wait returns the value of --timeout, or def if not given.
 func (a *App) Wait(def time.Duration) time.Duration {
 	if a.Flags.Timeout > 0 {
 		return a.Flags.Timeout
@@ -99,7 +97,7 @@ func (a *App) Config() (*config.Config, error) {
 	return a.conf, a.confErr
 }
 
-// ConfigPath finds the config file. explicit reports whether the user named it.
+// ConfigPath finds the config file. explicit says that the user named it.
 func (a *App) ConfigPath() (path string, explicit bool) {
 	if a.Flags.Config != "" {
 		return a.Flags.Config, true
@@ -143,7 +141,7 @@ func (a *App) OnClose(c io.Closer) {
 	a.closers = append(a.closers, c)
 }
 
-// Close closes the closers that OnClose registered, newest first.
+// Close closes what OnClose registered, newest first.
 func (a *App) Close() {
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i].Close()

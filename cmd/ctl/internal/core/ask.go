@@ -9,15 +9,13 @@ import (
 	"time"
 )
 
-// A typedLine is a line that a person typed, and the time at which it was read.
 type typedLine struct {
 	Text string
 	At   time.Time
 }
 
-// Lines returns the lines of standard input. One reader serves the whole run of ctl. If a
-// question is abandoned, the line that was typed for it reaches the next question, which
-// must check the line's time. The reader ends with ctl.
+// Lines returns the lines of standard input, read by one reader for the whole run. The line
+// typed for an abandoned question reaches the next one, which must check its time.
 func (a *App) Lines() <-chan typedLine {
 	a.linesOnce.Do(func() {
 		a.lineCh = make(chan typedLine)
@@ -38,7 +36,6 @@ func (a *App) Lines() <-chan typedLine {
 	return a.lineCh
 }
 
-// answer waits for a line from a person, and trims spaces around it.
 func (a *App) answer(ctx context.Context) (string, error) {
 	s, err := a.answerAsIs(ctx)
 	return strings.TrimSpace(s), err

@@ -7,8 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Group returns a command that only holds other commands. Calling it alone is a usage
-// error.
+// Group returns a command that only holds others. Calling it alone is a usage error.
 func Group(use, short string, children ...*cobra.Command) *cobra.Command {
 	c := &cobra.Command{
 		Use:   use,
@@ -25,8 +24,7 @@ func Group(use, short string, children ...*cobra.Command) *cobra.Command {
 	return c
 }
 
-// meantCommand returns a hint for a word that is not a command of c. It names similar
-// commands, if there are any.
+// meantCommand returns a hint for an unknown command of c.
 func meantCommand(c *cobra.Command, word string) string {
 	var names, near []string
 	for _, child := range c.Commands() {

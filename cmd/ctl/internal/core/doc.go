@@ -1,5 +1,4 @@
-// Package core holds the parts of ctl that every command needs and that use neither
-// Temporal nor a worker: the streams and flags of one run ([App]), the output as text or
-// JSON ([Printer]), errors with their exit codes ([Error]), questions at the terminal,
-// checks of names, and reading and writing files.
+// Package core holds what every command of ctl needs without Temporal or a worker: streams
+// and flags ([App]), output ([Printer]), errors with exit codes ([Error]), questions at the
+// terminal, names, and files.
 package core

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// The exit codes are a part of the documented command line.
+// The exit codes are part of the documented command line.
 const (
 	ExitFailed      = 1 // the work failed: a turn, a check
 	ExitUsage       = 2 // usage or bad input
 	ExitNotFound    = 3
 	ExitUnreachable = 4 // Temporal, worker, host or store
-	ExitTimeout     = 5 // timed out waiting
+	ExitTimeout     = 5
 	ExitRefused     = 6 // stale or duplicate decision, id in use, policy
 	ExitPerson      = 7 // a person is needed, but ctl may not ask
 	exitInterrupted = 130
 )
 
-// An Error has an exit code, a word for programs and a sentence that says what to do.
+// An Error has an exit code, a word for programs and a hint for people.
 type Error struct {
 	Code    int
 	Kind    string
@@ -32,13 +32,13 @@ type Error struct {
 func (e *Error) Error() string { return e.Message }
 func (e *Error) Unwrap() error { return e.cause }
 
-// Hinted sets the hint: what to do.
+// Hinted sets the hint.
 func (e *Error) Hinted(format string, args ...any) *Error {
 	e.Hint = fmt.Sprintf(format, args...)
 	return e
 }
 
-// Because sets the underlying error, which errors.Is and errors.As then find.
+// Because sets the underlying error.
 func (e *Error) Because(err error) *Error {
 	e.cause = err
 	return e
@@ -49,43 +49,43 @@ func NewError(code int, kind, format string, args ...any) *Error {
 	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// Failed returns an error of work that failed.
+// Failed reports work that failed.
 func Failed(format string, args ...any) *Error {
 	return NewError(ExitFailed, "failed", format, args...)
 }
 
-// Usage returns an error of usage or bad input.
+// Usage reports wrong usage or bad input.
 func Usage(format string, args ...any) *Error {
 	return NewError(ExitUsage, "bad_input", format, args...)
 }
 
-// NotFound returns an error about something that does not exist.
+// NotFound reports something that does not exist.
 func NotFound(format string, args ...any) *Error {
 	return NewError(ExitNotFound, "not_found", format, args...)
 }
 
-// Unreachable returns an error about Temporal, a worker, a host or the store.
+// Unreachable is about Temporal, a worker, a host or the store.
 func Unreachable(format string, args ...any) *Error {
 	return NewError(ExitUnreachable, "unreachable", format, args...)
 }
 
-// TimedOut returns an error of a wait that ended.
+// TimedOut reports a wait that ended.
 func TimedOut(format string, args ...any) *Error {
 	return NewError(ExitTimeout, "timed_out", format, args...)
 }
 
-// Refused returns an error of a request that the state does not permit.
+// Refused reports a request that the state does not permit.
 func Refused(format string, args ...any) *Error {
 	return NewError(ExitRefused, "refused", format, args...)
 }
 
-// NeedsPerson returns an error of a command that needs a person but may not ask one.
+// NeedsPerson reports that a person is needed but may not be asked.
 func NeedsPerson(format string, args ...any) *Error {
 	return NewError(ExitPerson, "person_needed", format, args...)
 }
 
-// ExitStatus ends ctl with a status that is not ctl's own, such as that of a command on a
-// host. ctl prints nothing.
+// ExitStatus ends ctl silently with the status of another program, such as a command on a
+// host.
 func ExitStatus(code int) *Error {
 	return &Error{Code: code, Kind: "exit", Message: fmt.Sprintf("exit status %d", code), Silent: true}
 }
@@ -93,8 +93,8 @@ func ExitStatus(code int) *Error {
 // ErrInterrupted is the cause of a context that ^C cancelled.
 var ErrInterrupted = errors.New("interrupted by the user")
 
-// AsError gives every error an exit code. began says that the command line was accepted.
-// Before that, every error is a usage error of the named command.
+// AsError gives every error an exit code. Until the command line was accepted (began),
+// every error is a usage error of the named command.
 func AsError(ctx context.Context, err error, began bool, command string) *Error {
 	var e *Error
 	switch {
@@ -103,7 +103,7 @@ func AsError(ctx context.Context, err error, began bool, command string) *Error 
 			Hint: "what was begun goes on; look with `ctl session list`", cause: err}
 	case errors.As(err, &e):
 		return e
-	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra checks required flags late, and has no error type for them
+	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra checks these late, and has no error type for them
 		return Usage("%v", err).Hinted("see `%s --help`", command).Because(err)
 	case errors.Is(err, context.DeadlineExceeded):
 		return TimedOut("%v", err).Because(err)
@@ -122,7 +122,7 @@ func UnwrapAll(err error) error {
 	}
 }
 
-// ExitCode returns the exit code of an error, or 1 if it has none.
+// ExitCode returns an error's exit code, by default 1.
 func ExitCode(err error) int {
 	var e *Error
 	if errors.As(err, &e) {

@@ -11,7 +11,7 @@ import (
 
 // OpenRegular opens a regular file.
 func OpenRegular(flag, path string) (*os.File, int64, error) {
-	st, err := os.Stat(path) // check before opening, because opening a FIFO would block
+	st, err := os.Stat(path) // before opening, because opening a FIFO would block
 	switch {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, 0, Usage("%s %s: there is no such file", flag, path)
@@ -46,10 +46,10 @@ func ReadSmall(flag, path string, most int) ([]byte, error) {
 	return data, nil
 }
 
-// maxInput bounds the size of a file that the user names, in bytes.
+// maxInput bounds a file that the user names, in bytes.
 const maxInput = 4 << 20
 
-// Input reads a file, or standard input if the name is "-".
+// Input reads a file, or standard input for "-".
 func (a *App) Input(doing, name string) ([]byte, error) {
 	data, err := a.readInput(name)
 	var path *fs.PathError
@@ -77,8 +77,8 @@ func (a *App) readInput(name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(r, maxInput+1))
 }
 
-// WriteWhole writes a file with mode 0600. The file gets its name only when its whole
-// content was written. Until then an old file of that name stays.
+// WriteWhole writes a file with mode 0600. An old file of that name stays until the new one
+// is complete.
 func WriteWhole(path string, write func(io.Writer) error) (err error) {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".part-*") // with mode 0600
 	if err != nil {
@@ -86,7 +86,7 @@ func WriteWhole(path string, write func(io.Writer) error) (err error) {
 	}
 	defer func() {
 		if err != nil {
-			_ = f.Close() // the file may be closed already
+			_ = f.Close() // may be closed already
 			err = errors.Join(err, os.Remove(f.Name()))
 		}
 	}()
@@ -97,7 +97,7 @@ func WriteWhole(path string, write func(io.Writer) error) (err error) {
 }
 
 // PlainFile returns the path to write to, with links resolved. It refuses anything but a
-// regular or new file, such as a folder or a device.
+// regular or new file.
 func PlainFile(doing, path string) (string, error) {
 	if path == "" {
 		return "", Usage("%s: the file's name is empty", doing)

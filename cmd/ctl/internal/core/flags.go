@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// Durations adds a flag that takes a duration and can be repeated.
+// Durations adds a repeatable flag for a duration.
 func Durations(c *cobra.Command, to *[]time.Duration, name, help string) {
 	c.Flags().Var(&durationList{to}, name, help)
 }
@@ -34,9 +34,9 @@ func (d *durationList) Set(text string) error {
 
 func (d *durationList) Type() string { return "duration" }
 
-// A StateFlag is the flag --state of a command for which it means a session's state. For
-// all other commands --state is the folder of a local stack, and scripts append it to any
-// command. So a StateFlag takes a value with a slash as that folder. No state has a slash.
+// A StateFlag is the flag --state where it means a session's state. Elsewhere --state is
+// the folder of a local stack, and scripts append it to any command. So a value with a
+// slash, which no state has, is taken as that folder.
 type StateFlag struct {
 	Word   string
 	Given  bool

@@ -6,8 +6,8 @@ import (
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// CheckName refuses a text that cannot be the name of a host, seed or pool, or the id of a
-// session or batch. kind is the noun for the message, such as "host name".
+// CheckName refuses a text that cannot be the name or id of a host, seed, pool, session or
+// batch. kind, such as "host name", is for the message.
 func CheckName(kind, name string) error {
 	if namePattern.MatchString(name) {
 		return nil

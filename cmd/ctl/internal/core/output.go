@@ -12,8 +12,7 @@ import (
 	"golang.org/x/term"
 )
 
-// A Style is the parameter of a terminal escape sequence (SGR). It is written only to
-// terminals.
+// A Style is the parameter of an SGR escape sequence. It is written only to terminals.
 type Style string
 
 const (
@@ -38,13 +37,13 @@ func IsTerminal(w any) bool {
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// NewPrinter returns a printer to w. It uses colour on a terminal only.
+// NewPrinter returns a printer to w. Only terminals get colour.
 func NewPrinter(w io.Writer, asJSON bool) *Printer {
 	color := IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 	return &Printer{W: w, JSON: asJSON, color: color && !asJSON}
 }
 
-// Show prints one object or one line of a stream: v as JSON, or the output of text.
+// Show prints v as JSON, or the output of text.
 func (p *Printer) Show(v any, text func(p *Printer)) error {
 	if !p.JSON {
 		text(p)
@@ -55,8 +54,7 @@ func (p *Printer) Show(v any, text func(p *Printer)) error {
 	return enc.Encode(v)
 }
 
-// ShowAll prints a list: as one JSON object per line, or as the output of text for the
-// whole list.
+// ShowAll prints a list as one JSON object per line, or the output of text.
 func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
 	if !p.JSON {
 		text(p)
@@ -73,7 +71,7 @@ func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
 // Printf writes as fmt.Printf does.
 func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.W, format, args...) }
 
-// Paint returns text in a style on a terminal, and elsewhere without a style.
+// Paint returns text in a style, which only terminals get.
 func (p *Printer) Paint(s Style, text string) string {
 	if !p.color || text == "" {
 		return text
@@ -81,7 +79,7 @@ func (p *Printer) Paint(s Style, text string) string {
 	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
 }
 
-// Table prints aligned columns under a header. A cell can have a style.
+// Table prints aligned columns under a header.
 func (p *Printer) Table(header []string, rows [][]Cell) {
 	width := make([]int, len(header))
 	for i, h := range header {
@@ -112,7 +110,7 @@ func (p *Printer) Table(header []string, rows [][]Cell) {
 	}
 }
 
-// Fields prints aligned pairs of names and values. It omits empty values.
+// Fields prints aligned pairs of names and values, without empty values.
 func (p *Printer) Fields(pairs ...Cell) {
 	width := 0
 	for i := 0; i+1 < len(pairs); i += 2 {
@@ -134,7 +132,7 @@ type Cell struct {
 	style Style
 }
 
-// Plain returns a cell for any value, without a style.
+// Plain returns a cell for any value.
 func Plain(v any) Cell { return Painted("", v) }
 
 // Painted returns a cell with a style. Times are shown as ages.

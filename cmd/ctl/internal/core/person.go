@@ -13,14 +13,13 @@ func userName() string {
 	return "somebody"
 }
 
-// Person returns the name under which messages of this user are recorded, user@machine.
-// Nothing verifies it.
+// Person returns user@machine, under which this user's messages are recorded. Nothing
+// verifies it.
 func Person() string {
 	return fmt.Sprintf("%s@%s", userName(), Hostname())
 }
 
-// Hostname returns the name of this machine. If it is unknown, it returns a name made of
-// the process id.
+// Hostname returns the name of this machine, or one made of the process id.
 func Hostname() string {
 	h, err := os.Hostname()
 	if err != nil {

@@ -27,7 +27,7 @@ func (a *App) HideTyping() (show func(), err error) {
 	if err := unix.IoctlSetTermios(fd, setTermios, &quiet); err != nil {
 		return nil, err
 	}
-	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil // setting the terminal worked a moment ago
+	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil
 }
 
 // AnswerUnseen prompts, and reads a line that is not shown.
@@ -41,11 +41,10 @@ func (a *App) AnswerUnseen(ctx context.Context, prompt string) (string, error) {
 	return a.answerAsIs(ctx)
 }
 
-// DropTyped discards everything that was typed so far, even a part of a line, because it
-// was not meant for the next question. It cannot discard lines that the reader already has;
-// they are recognized by their time.
+// DropTyped discards everything typed so far, which was not meant for the next question.
+// Lines that the reader already has are recognized by their time.
 func (a *App) DropTyped() {
 	if f, ok := a.In.(*os.File); ok {
-		_ = flushTyped(int(f.Fd())) // without a terminal there is nothing to discard
+		_ = flushTyped(int(f.Fd())) // not a terminal: nothing to discard
 	}
 }

@@ -9,7 +9,7 @@ const (
 	setTermios = unix.TIOCSETA
 )
 
-// fread is FREAD of sys/fcntl.h: discard the input that was not read.
+// fread is FREAD of sys/fcntl.h: discard unread input.
 const fread = 1
 
 func flushTyped(fd int) error { return unix.IoctlSetPointerInt(fd, unix.TIOCFLUSH, fread) }

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/activities/records"
 )
 
-// CutLast splits the id of an approval, such as s1.2, into its session and its number.
+// CutLast splits an approval's id, such as s1.2, into session and number.
 func CutLast(id string) (session, n string, ok bool) {
 	i := strings.LastIndexByte(id, '.')
 	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
@@ -73,8 +73,7 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Clean removes escape sequences and other characters that a terminal acts on. It is for
-// text of hosts, models and other people.
+// Clean removes what a terminal acts on, such as escape sequences.
 func Clean(s string) string { return records.Harmless(s) }
 
 // Size formats a number of bytes.
@@ -90,7 +89,7 @@ func Size(n int64) string {
 	return fmt.Sprintf("%.1f %ciB", v, units[unit])
 }
 
-// CountOf returns a number with its noun. It returns "" for 0.
+// CountOf returns a number with its noun, or "" for 0.
 func CountOf(n int, thing string) string {
 	switch n {
 	case 0:
@@ -101,7 +100,7 @@ func CountOf(n int, thing string) string {
 	return fmt.Sprintf("%d %ss", n, thing)
 }
 
-// Number is like CountOf, but returns a text also for 0.
+// Number is CountOf, with a text for 0.
 func Number(n int, thing string) string {
 	if n == 0 {
 		return "no " + thing + "s"
@@ -109,6 +108,5 @@ func Number(n int, thing string) string {
 	return CountOf(n, thing)
 }
 
-// PollEvery is the interval at which ctl queries a session. A query adds no event to the
-// history.
+// PollEvery is how often ctl queries a session. A query adds no event to the history.
 const PollEvery = 200 * time.Millisecond

@@ -14,11 +14,10 @@ import (
 //go:embed timezones.txt
 var timeZones string
 
-// mostMeant is the largest number of names in a suggestion.
 const mostMeant = 3
 
-// Meant returns the known names that are most similar to a word: names whose last part is
-// the word, or else names with the fewest different letters.
+// Meant returns the known names most similar to a word: those whose last part is the word,
+// or else those with the fewest different letters.
 func Meant(word string, known []string) (out []string) {
 	word = strings.ToLower(word)
 	least := 1

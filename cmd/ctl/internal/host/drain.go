@@ -46,11 +46,11 @@ stays until it is closed. --timeout ends the waiting (exit 5), and not the drain
 	return c
 }
 
-// A stayer is a session that has not left a draining host yet.
+// A stayer is a session still on a draining host.
 type stayer struct {
 	Session string                 `json:"session"`
 	State   protocol.SessionStatus `json:"state,omitempty"`
-	Why     string                 `json:"why,omitempty"` // why it is still there, if known
+	Why     string                 `json:"why,omitempty"` // if known
 }
 
 func (s stayer) String() string {
@@ -60,7 +60,6 @@ func (s stayer) String() string {
 	return fmt.Sprintf("%s (%s)", s.Session, s.Why)
 }
 
-// A drainView is a host and the sessions that have not left it.
 type drainView struct {
 	protocol.HostView
 	Left []stayer `json:"left"`
@@ -88,7 +87,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	}
 	told := ""
 	for {
-		// After the timeout no session answers. Then keep the earlier list.
+		// After the timeout no session answers: keep the earlier list.
 		if left := stayers(ctx, t, v.HostView); told == "" || ctx.Err() == nil {
 			v.Left = left
 		}
@@ -116,7 +115,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 		}
 	}
 	if v.State != "draining" && v.State != "drained" {
-		return core.Refused("%s: somebody ended it meanwhile: the host is %s", doing, v.State)
+		return core.Refused("%s: the drain was ended meanwhile; the host is %s", doing, v.State)
 	}
 	return a.Print().Show(v, func(p *core.Printer) {
 		if v.State == "drained" {
@@ -127,8 +126,8 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	})
 }
 
-// stayers lists the sessions that are still on a host, and why. A session that does not
-// answer is listed without a reason. It may have ended, and the pool may not know this yet.
+// stayers lists a host's sessions. One that does not answer, and may have ended, has no
+// Why.
 func stayers(ctx context.Context, t *conn.Conn, h protocol.HostView) []stayer {
 	left := []stayer{}
 	for _, id := range h.Holders {
@@ -142,7 +141,6 @@ func stayers(ctx context.Context, t *conn.Conn, h protocol.HostView) []stayer {
 	return left
 }
 
-// staysFor says what keeps a session on a draining host.
 func staysFor(v protocol.SessionView) string {
 	switch {
 	case v.State == protocol.Closing:

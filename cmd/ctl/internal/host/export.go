@@ -70,8 +70,8 @@ func exportHosts(ctx context.Context, a *core.App, zone string, format inventory
 	return err
 }
 
-// exportedHosts returns the named hosts together with their jump hosts. If names is empty,
-// it returns all hosts. lacking lists names of hosts that do not exist.
+// exportedHosts returns the named hosts, or all, with their jump hosts. lacking are unknown
+// names.
 func exportedHosts(there []protocol.HostView, names []string) (list []inventory.Host, lacking []string) {
 	wanted := map[string]bool{}
 	find := func(name string) int {

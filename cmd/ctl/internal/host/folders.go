@@ -9,8 +9,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// foldersText says when a host's session folders were last listed, and how many of them are
-// unknown.
 func foldersText(h protocol.HostView) string {
 	if h.Folders == nil {
 		return ""
@@ -22,13 +20,12 @@ func foldersText(h protocol.HostView) string {
 	return text
 }
 
-// showUnknownFolders lists the folders on a host that belong to no known session and are
-// therefore left alone. It says what a person can do about them.
+// showUnknownFolders lists folders of no known session and what to do about them.
 func showUnknownFolders(p *core.Printer, h protocol.HostView) {
 	if h.Folders == nil || h.Folders.Unknown == 0 {
 		return
 	}
-	dir := core.Clean(h.Folders.Dir) // the host reported the name, so it is cleaned
+	dir := core.Clean(h.Folders.Dir) // reported by the host
 	p.Printf("\n%s\n", p.Paint(core.Yellow, fmt.Sprintf("not known to be of sessions of this installation, and left alone: %s in %s", core.CountOf(h.Folders.Unknown, "folder"), dir)))
 	var rows [][]core.Cell
 	for _, f := range h.UnknownFolders {

@@ -29,11 +29,10 @@ func Command(a *core.App) *cobra.Command {
 		drainCommand(a), setCommand(a), importCommand(a), exportCommand(a))
 }
 
-// hostFlags are the flags that describe a host.
 type hostFlags struct {
 	labels     []string
 	slots      int
-	slotsGiven bool // says that --slots was given, also if it is 0
+	slotsGiven bool // --slots was given, even as 0
 	zone       string
 	jump       string
 	identity   string
@@ -76,8 +75,7 @@ with --known-hosts, or by looking at the fingerprint when ctl asks.
 	return c
 }
 
-// put makes the request for the host pool from the flags. It checks all flags, and sends
-// nothing.
+// put checks all flags, and sends nothing.
 func (f hostFlags) put(args []string) (protocol.PutHost, error) {
 	var put protocol.PutHost
 	if err := core.CheckName("host name", args[0]); err != nil {
@@ -122,7 +120,7 @@ func (f hostFlags) put(args []string) (protocol.PutHost, error) {
 	return put, err
 }
 
-// checkHostKey refuses text that cannot be a host key, before it is pinned.
+// checkHostKey refuses what cannot be pinned.
 func checkHostKey(key string) error {
 	bad := func(why string) error {
 		return core.Usage("--host-key %q %s", key, why).
@@ -139,7 +137,7 @@ func checkHostKey(key string) error {
 	if len(fields) < 2 {
 		return bad("is neither a key nor a fingerprint")
 	}
-	// A key's binary form begins with the length and the name of its type.
+	// A binary key begins with the length and name of its type.
 	blob, err := base64.StdEncoding.DecodeString(fields[1])
 	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
 		return bad("is not a key: its base64 part is invalid, cut off, or of another type")
@@ -147,7 +145,7 @@ func checkHostKey(key string) error {
 	return nil
 }
 
-// parseAddress parses [USER@]ADDRESS[:PORT]. IPv6 addresses are in brackets.
+// parseAddress parses [USER@]ADDRESS[:PORT], IPv6 in brackets.
 func parseAddress(s string) (login, address string, port int, err error) {
 	if i := strings.LastIndexByte(s, '@'); i >= 0 {
 		login, s = s[:i], s[i+1:]
@@ -186,7 +184,7 @@ func parseAddress(s string) (login, address string, port int, err error) {
 	return login, address, port, nil
 }
 
-// pairs parses flags of the form key=value.
+// pairs parses key=value flags.
 func pairs(flag string, list []string) (map[string]string, error) {
 	if len(list) == 0 {
 		return nil, nil
@@ -235,7 +233,7 @@ func addHost(ctx context.Context, a *core.App, put protocol.PutHost) error {
 	return a.Print().Show(v, func(p *core.Printer) { p.Printf("host %s %s zone %s\n", v.Name, done, v.Zone) })
 }
 
-// askHostKey fetches the host's key and asks a person whether it is the right one.
+// askHostKey fetches a host's key and asks about it.
 func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put protocol.PutHost) ([]string, error) {
 	doing := "add host " + put.Spec.Name
 	spec := put.Spec
@@ -249,7 +247,7 @@ func askHostKey(ctx context.Context, a *core.App, t *conn.Conn, put protocol.Put
 	return askKeyOf(ctx, a, t, doing, put.Zone, spec)
 }
 
-// askKeyOf is askHostKey for a host whose jump host is already resolved.
+// askKeyOf is askHostKey with a resolved jump host.
 func askKeyOf(ctx context.Context, a *core.App, t *conn.Conn, doing, zone string, spec protocol.HostSpec) ([]string, error) {
 	var out protocol.ScanHostKeysResult
 	err := t.HostTask(ctx, doing, zone, protocol.HostTaskID(spec.Name, "scan"), protocol.TypeScan,

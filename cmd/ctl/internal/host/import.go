@@ -19,7 +19,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// importFlags are the flags of an import.
 type importFlags struct {
 	format     string
 	zone       string
@@ -79,8 +78,8 @@ otherwise nothing at all is done (exit 6).`,
 	return c
 }
 
-// importHosts reads and checks the file, compares it with the inventory, asks a person
-// about unknown host keys, and then makes all changes at once.
+// importHosts compares the file with the inventory, asks about unknown host keys, and makes
+// all changes at once.
 func importHosts(ctx context.Context, a *core.App, path string, f importFlags) error {
 	file, err := readInventory(ctx, a, path, f)
 	if err != nil {
@@ -102,16 +101,15 @@ func importHosts(ctx context.Context, a *core.App, path string, f importFlags) e
 	return im.carryOut(ctx)
 }
 
-// programTime bounds the programs that read a file.
+// programTime bounds programs that read a file.
 const programTime = 2 * time.Minute
 
-// programHints say what to do if such a program is missing.
 var programHints = map[string]string{
 	"ansible-inventory": "install ansible-core (apt-get install ansible-core), or run `ansible-inventory -i FILE --list` where it is, and import what it prints",
 	"ssh":               "install OpenSSH's client (apt-get install openssh-client)",
 }
 
-// readInventory reads the file, and tells the user which format it took the file for.
+// readInventory tells which format it took the file for.
 func readInventory(ctx context.Context, a *core.App, path string, f importFlags) (*inventory.File, error) {
 	name, r := path, a.In
 	if path == "-" {
@@ -130,13 +128,13 @@ func readInventory(ctx context.Context, a *core.App, path string, f importFlags)
 	}
 	o := inventory.Options{Name: name, Format: inventory.Format(f.format), Only: f.only, Glob: filepath.Glob, Read: readIncluded}
 	if o.Format != "" && !slices.Contains(inventory.Formats, o.Format) {
-		return nil, core.Usage("--format %q is none", f.format).Hinted("yaml, ansible-ini, ansible-yaml, ansible-json or ssh-config")
+		return nil, core.Usage("--format %q is not a known format", f.format).Hinted("yaml, ansible-ini, ansible-yaml, ansible-json or ssh-config")
 	}
 	if o.Home, err = os.UserHomeDir(); err != nil {
 		o.Home = ""
 	}
 	if abs, err := filepath.Abs(path); err == nil && path != "-" {
-		o.Name, o.Path = abs, abs // the absolute path shows that a config is the one in ~/.ssh
+		o.Name, o.Path = abs, abs // shows whether it is the config in ~/.ssh
 	}
 	format := o.Format
 	if format == "" {
@@ -150,7 +148,7 @@ func readInventory(ctx context.Context, a *core.App, path string, f importFlags)
 	var missing *inventory.MissingError
 	switch {
 	case errors.As(err, &missing):
-		return nil, core.Usage("import hosts: %s reads %s (%s), and it is not installed here", missing.Program, core.Clean(name), format).Hinted("%s", programHints[missing.Program])
+		return nil, core.Usage("import hosts: %s is needed to read %s (%s), and it is not installed here", missing.Program, core.Clean(name), format).Hinted("%s", programHints[missing.Program])
 	case err != nil && !errors.As(err, &bad):
 		return nil, fmt.Errorf("import hosts: %s: %w", core.Clean(name), err)
 	case err != nil:
@@ -167,7 +165,7 @@ func readInventory(ctx context.Context, a *core.App, path string, f importFlags)
 	return file, nil
 }
 
-// readIncluded reads a file that an OpenSSH config includes.
+// readIncluded is for OpenSSH's Include.
 func readIncluded(name string) ([]byte, error) {
 	data, err := core.ReadSmall("Include", name, inventory.MaxFile)
 	var e *core.Error
@@ -177,7 +175,6 @@ func readIncluded(name string) ([]byte, error) {
 	return data, err
 }
 
-// A hostImport is an import while it runs.
 type hostImport struct {
 	app   *core.App
 	t     *conn.Conn
@@ -187,18 +184,18 @@ type hostImport struct {
 	hosts []*imported
 }
 
-// An imported is a host of the file, and what the import does with it.
+// An imported is a host of the file.
 type imported struct {
 	from *inventory.Host
 	put  protocol.PutHost
-	old  *protocol.HostView // the host of that name in the inventory; nil if there is none
-	// differs lists the settings in which old differs from put.
+	old  *protocol.HostView // in the inventory; may be nil
+	// differs lists settings in which old differs from put.
 	differs []string
-	// unpinned says that nothing pins the host's key, so a person has to check it.
+	// unpinned says that a person has to check the host's key.
 	unpinned bool
 }
 
-// prepare makes all checks that need no worker, no host and no person.
+// prepare checks what needs no worker, host or person.
 func (im *hostImport) prepare() error {
 	labels, err := pairs("--label", im.flags.labels)
 	if err != nil {
@@ -208,7 +205,7 @@ func (im *hostImport) prepare() error {
 		return core.Usage("--slots %d: at least 1", im.flags.slots)
 	}
 	var pins inventory.Pins
-	for _, file := range im.flags.knownHosts { // check each file, even if no host needs it
+	for _, file := range im.flags.knownHosts { // even if no host needs it
 		if _, err := pins.Keys(file, &inventory.Host{Address: "localhost"}, false); err != nil {
 			return core.Usage("--known-hosts: %v", err).Hinted("nothing was changed")
 		}
@@ -240,8 +237,8 @@ func (im *hostImport) prepare() error {
 	return nil
 }
 
-// put makes the request for a host of the file that `host add` would make from flags, with
-// the same checks. After an error, at names the setting that is wrong.
+// put makes the request of `host add`, with its checks. After an error, at names the wrong
+// setting.
 func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put protocol.PutHost, at string, err error) {
 	f := hostFlags{slots: h.Slots, zone: im.flags.zone, jump: h.Jump, identity: h.Identity, root: h.Root, hostKeys: h.HostKeys, knownHosts: h.KnownHosts}
 	if im.flags.slots > 0 {
@@ -280,7 +277,7 @@ func (im *hostImport) put(h *inventory.Host, pins *inventory.Pins) (put protocol
 	return put, at, err
 }
 
-// keys returns the keys that known_hosts files of this machine have for a host.
+// keys returns a host's keys in this machine's known_hosts files.
 func (im *hostImport) keys(h *inventory.Host, pins *inventory.Pins) ([]string, error) {
 	var out []string
 	take := func(file string, missing bool) error {

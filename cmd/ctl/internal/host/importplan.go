@@ -17,18 +17,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The outcomes of an import for a host, as in its JSON.
+// Outcomes for a host, in JSON.
 const (
 	hostAdded     = "added"
 	hostChanged   = "changed"
 	hostUnchanged = "unchanged"
-	hostDiffers   = "differs" // the host exists with other settings, and --update was not given
+	hostDiffers   = "differs" // other settings, without --update
 	hostNotAdded  = "not_added"
 	wouldAdd      = "would_add"
 	wouldChange   = "would_change"
 )
 
-// An importedHost is the JSON line for one host of the import.
+// An importedHost is one host's JSON line.
 type importedHost struct {
 	Name    string   `json:"name"`
 	Outcome string   `json:"outcome"`
@@ -36,8 +36,7 @@ type importedHost struct {
 	Changes []string `json:"changes,omitempty"`
 }
 
-// compare finds the hosts of the file that the inventory already has, and fills in the
-// settings that the file does not state.
+// compare finds known hosts, and fills in settings that the file lacks.
 func (im *hostImport) compare(ctx context.Context) error {
 	var there []protocol.HostView
 	zone := cmp.Or(im.flags.zone, "default")
@@ -76,7 +75,7 @@ func (im *hostImport) compare(ctx context.Context) error {
 	return nil
 }
 
-// keep copies the settings that the file does not mention from the host of the inventory.
+// keep copies settings that the file lacks from old.
 func (h *imported) keep() {
 	old := h.old
 	if h.put.Slots == 0 {
@@ -96,7 +95,7 @@ func (h *imported) keep() {
 	if reached := spec.Address == old.Spec.Address && port(spec) == port(old.Spec); reached && unsaid {
 		spec.HostKeys, spec.KnownHosts = old.Spec.HostKeys, old.Spec.KnownHosts
 	}
-	// A value that is only written in another way is no change.
+	// Another spelling is no change.
 	if port(spec) == port(old.Spec) {
 		spec.Port = old.Spec.Port
 	}
@@ -112,7 +111,6 @@ func port(s *protocol.HostSpec) int {
 	return s.Port
 }
 
-// fingerprints returns the fingerprints of the keys that pin a host.
 func fingerprints(s *protocol.HostSpec) []string {
 	var out []string
 	for _, k := range s.HostKeys {
@@ -128,7 +126,6 @@ func fingerprints(s *protocol.HostSpec) []string {
 	return slices.Compact(out)
 }
 
-// changes lists the settings in which the host of the inventory differs from the imported one.
 func (h *imported) changes() []string {
 	var out []string
 	is, be := h.old.Spec, h.put.Spec
@@ -160,15 +157,13 @@ func jumpName(s *protocol.HostSpec) string {
 	return s.Jump.Name
 }
 
-// sameWay reports whether two jump hosts have the same settings.
 func sameWay(a, b *protocol.HostSpec) bool {
 	x, errx := json.Marshal(a)
 	y, erry := json.Marshal(b)
 	return errx == nil && erry == nil && string(x) == string(y)
 }
 
-// pin asks a person about each host key that nothing pins. If ctl may not ask, pin returns
-// one error that names all such hosts.
+// pin asks about unpinned keys. If ctl may not ask, one error names all such hosts.
 func (im *hostImport) pin(ctx context.Context) error {
 	var names []string
 	for _, h := range im.hosts {
@@ -203,8 +198,7 @@ func (im *hostImport) pin(ctx context.Context) error {
 	return nil
 }
 
-// outcome returns the outcome for a host. If done is false, it is the outcome that the
-// import would have.
+// outcome returns a host's outcome, or what it would be.
 func (im *hostImport) outcome(h *imported, done bool) string {
 	switch {
 	case h.old == nil && done:
@@ -223,7 +217,7 @@ func (im *hostImport) outcome(h *imported, done bool) string {
 	return wouldChange
 }
 
-// refusal returns the error for hosts that the inventory has with other settings.
+// refusal is the error for hosts with other settings.
 func (im *hostImport) refusal() error {
 	if im.flags.update {
 		return nil
@@ -237,11 +231,11 @@ func (im *hostImport) refusal() error {
 	if len(names) == 0 {
 		return nil
 	}
-	return core.Refused("import hosts: %s: there with other settings: %s", im.path, strings.Join(names, ", ")).
+	return core.Refused("import hosts: %s: the inventory already has these hosts with other settings: %s", im.path, strings.Join(names, ", ")).
 		Hinted("nothing was changed; --update changes them, --only leaves them out")
 }
 
-// mostAtOnce bounds the size of one update to a zone's pool, in bytes.
+// mostAtOnce bounds one update of a pool, in bytes.
 const mostAtOnce = 1500 << 10
 
 func (im *hostImport) carryOut(ctx context.Context) error {

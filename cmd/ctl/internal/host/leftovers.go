@@ -8,7 +8,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// unclean says how many sessions may have left credentials on a host.
 func unclean(n int) string {
 	if n == 1 {
 		return "one session may have left a credential that is not wiped yet"
@@ -16,8 +15,7 @@ func unclean(n int) string {
 	return fmt.Sprintf("%d sessions may have left a credential that is not wiped yet", n)
 }
 
-// showLeftovers lists the data that sessions left on a host: first data that is not wiped
-// yet, then wiped data.
+// showLeftovers lists what sessions left, unwiped data first.
 func showLeftovers(p *core.Printer, h protocol.HostView) {
 	if len(h.Leftovers) == 0 {
 		return
@@ -38,7 +36,6 @@ func showLeftovers(p *core.Printer, h protocol.HostView) {
 	p.Table([]string{"SESSION", "SEED", "SINCE", "WIPED", ""}, rows)
 }
 
-// leftoverText says what is still to be wiped, or what was wiped.
 func leftoverText(l protocol.Leftover) string {
 	if l.WipedAt.IsZero() {
 		text := l.Why

@@ -36,7 +36,7 @@ func poolListCommand(a *core.App) *cobra.Command {
 			for _, zone := range zones {
 				v, err := t.Pool(c.Context(), zone)
 				if core.ExitCode(err) == core.ExitNotFound {
-					continue // the pool ended meanwhile
+					continue // it ended meanwhile
 				}
 				if err != nil {
 					return err
@@ -87,7 +87,7 @@ func zoneOf(args []string) (string, error) {
 	return args[0], core.CheckName("zone", args[0])
 }
 
-// poolWaitText says why a pool that was restarted grants no slots yet.
+// poolWaitText says why a restarted pool grants no slots yet.
 func poolWaitText(w *protocol.WaitingView) string {
 	if w == nil {
 		return ""

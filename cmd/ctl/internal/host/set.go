@@ -35,8 +35,7 @@ people give win over them. Fewer slots end no session: the host takes none until
 	return c
 }
 
-// hostChange makes the request for a change of a host from the arguments. It checks all
-// arguments, and sends nothing.
+// hostChange checks all arguments, and sends nothing.
 func hostChange(name string, change []string, slots int, given bool) (protocol.SetHost, error) {
 	set := protocol.SetHost{Name: name, Slots: slots}
 	var put []string
@@ -65,8 +64,7 @@ func hostChange(name string, change []string, slots int, given bool) (protocol.S
 	return set, nil
 }
 
-// healthText says why a failing host gets no sessions, since when, and when it will get
-// sessions again.
+// healthText says since when and why a host gets no sessions, and until when.
 func healthText(host string, h *protocol.HostHealth) string {
 	if h == nil {
 		return ""

@@ -159,7 +159,7 @@ func exec(ctx context.Context, a *core.App, zone, name string, argv []string) er
 		err := t.TaskFailure(doing, t.Result(ctx, doing, run, 0, &out))
 		end <- err
 		if err != nil {
-			stop() // the command never ran to its end, so no worker will close the feed
+			stop() // no worker closes the feed of a command that did not end
 		}
 	}()
 	missing, ferr := live.Follow(fctx, a, worker, id)

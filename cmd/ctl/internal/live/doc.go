@@ -1,4 +1,3 @@
-// Package live reads what the worker that is attached to a session knows before Temporal
-// does: the state of the session's turn, the feed of its events, and the output of a
-// command on a host.
+// Package live reads what a session's attached worker knows before Temporal does: the
+// turn's state, the feed of events, and a command's output.
 package live

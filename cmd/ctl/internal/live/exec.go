@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 )
 
-// Follow prints a command's output as it arrives, with stdout and stderr apart. missing is
-// the number of bytes that were dropped because they came faster than they were read.
+// Follow prints a command's output. missing counts bytes that came faster than they were
+// read.
 func Follow(ctx context.Context, a *core.App, worker *api.Client, id string) (missing int64, err error) {
 	next := map[string]int64{}
 	for ev, err := range worker.Exec(ctx, id, 0, 0) {
@@ -48,7 +48,6 @@ func Follow(ctx context.Context, a *core.App, worker *api.Client, id string) (mi
 	return missing, nil
 }
 
-// tellGap reports that a part of a command's output is missing.
 func tellGap(a *core.App, stream string, at, missing int64) error {
 	if a.Flags.Output == "json" {
 		return a.Print().Show(map[string]any{"stream": stream, "at": at, "missing": missing}, nil)

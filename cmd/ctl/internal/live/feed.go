@@ -13,10 +13,10 @@ import (
 type Feed struct {
 	Events chan api.Event
 	Done   chan struct{}
-	Seq    int64 // number of the newest entry that the receiver got; only the receiver uses it
+	Seq    int64 // the newest entry received; only the receiver uses it
 }
 
-// Had records an event; the receiver calls it for each one.
+// Had records an event; the receiver calls it for each.
 func (f *Feed) Had(ev api.Event) {
 	switch ev.Kind {
 	case api.KindEntry:
@@ -26,8 +26,7 @@ func (f *Feed) Had(ev api.Event) {
 	}
 }
 
-// StartFeed follows a session until ctx ends, changing workers when needed. While no worker
-// can be reached, the feed has no events.
+// StartFeed follows a session, on any worker, until ctx ends.
 func StartFeed(ctx context.Context, a *core.App, t *conn.Conn, session string, from int64) *Feed {
 	f := &Feed{Events: make(chan api.Event), Done: make(chan struct{})}
 	go func() {

@@ -17,12 +17,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// liveWait bounds requests that only make the output more current.
+// liveWait bounds requests for more current output.
 const liveWait = 2 * time.Second
 
-// Now asks the worker that is attached to a session for the current state. The session
-// itself learns this state only when its pump returns. If no worker is attached or can be
-// reached, live is the zero value, and trouble says why no worker is attached.
+// Now asks the attached worker for the state, which the session learns only when its pump
+// returns. Without such a worker live is zero, and trouble says why.
 func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live protocol.SessionLive, trouble string) {
 	ctx, cancel := context.WithTimeout(ctx, min(liveWait, a.Wait(liveWait)))
 	defer cancel()
@@ -38,8 +37,8 @@ func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live p
 	return protocol.SessionLive{}, troubleOf(d.GetPendingActivities(), t.Codec)
 }
 
-// troubleOf says which activity is being retried, and why. The session's own state does not
-// show that its host is unreachable, because the turn counts as running meanwhile.
+// troubleOf says which activity is retried, and why: a session on an unreachable host still
+// says that its turn runs.
 func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) string {
 	for _, p := range pending {
 		if why := codec.Message(p.GetLastFailure()); why != "" && p.GetAttempt() > 1 {
@@ -49,12 +48,11 @@ func troubleOf(pending []*workflowpb.PendingActivityInfo, codec *payload.Codec) 
 	return ""
 }
 
-// goesOn reports whether a worker may be working for a session in this state.
+// goesOn reports whether a worker may be at work.
 func goesOn(s protocol.SessionStatus) bool {
 	return s == protocol.Preparing || s == protocol.Starting || s == protocol.Running || s == protocol.Resuming || s == protocol.Closing
 }
 
-// freshen adds to a session the newer values that the attached worker has.
 func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string) {
 	if trouble != "" {
 		v.Waits = trouble
@@ -72,7 +70,7 @@ func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string)
 		v.Process.Offset = live.Offset
 	}
 	if p := protocol.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
-		v.Progress = p // the progress of the running turn, or nil if it has reported none
+		v.Progress = p // nil if the turn reported none
 	}
 	show.FreshenUse(v, live.Use)
 	for i := range v.Messages {
@@ -84,8 +82,7 @@ func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string)
 	}
 }
 
-// FreshenApproval updates an approval with the attached worker's values: codex may have
-// acknowledged the decision.
+// FreshenApproval notes that codex has acknowledged a decision.
 func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	_, digits, _ := core.CutLast(ap.ID)
 	n, _ := strconv.Atoi(digits) // cannot fail: the session made the id
@@ -95,8 +92,8 @@ func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	}
 }
 
-// FreshenAll queries the sessions of a list that have not ended. A session that does
-// not answer in time stays as it is in the list, which comes from Temporal's records.
+// FreshenAll queries sessions that have not ended. Those that do not answer in time keep
+// Temporal's record.
 func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.SessionView) {
 	ctx, cancel := context.WithTimeout(ctx, liveWait)
 	defer cancel()
@@ -122,8 +119,7 @@ func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.
 	_ = g.Wait() // the functions return no errors
 }
 
-// Session returns a session as it reports itself. If no worker answers, it returns the
-// session as Temporal keeps it.
+// Session returns a session's report, or Temporal's record if no worker answers.
 func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionView, error) {
 	var v protocol.SessionView
 	if err := core.CheckName("session id", id); err != nil {
@@ -131,7 +127,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protoco
 	}
 	err := t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v)
 	if err == nil && v.State != protocol.Closed && v.State != protocol.Failed {
-		// A workflow that was terminated from outside still answers queries as if it ran.
+		// A terminated workflow answers queries as if it ran.
 		if kept, kerr := t.Kept(ctx, id); kerr == nil && kept.Error != nil {
 			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt
 		}

@@ -1,3 +1,2 @@
-// Package policy is `ctl policy`: checking a policy's file, and trying its rules on
-// a request.
+// Package policy is `ctl policy`: checking a policy and trying it on a request.
 package policy

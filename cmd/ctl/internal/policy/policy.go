@@ -16,7 +16,7 @@ func Command(a *core.App) *cobra.Command {
 	return core.Group("policy", "rules that decide approvals", checkCommand(a), testCommand(a))
 }
 
-// policyFile reads a policy. A broken one is a usage error that lists every mistake.
+// policyFile reads a policy. Its error lists every mistake.
 func policyFile(a *core.App, doing, name string) (*policy.Policy, error) {
 	data, err := a.Input(doing, name)
 	if err != nil {
@@ -46,7 +46,7 @@ every mistake and its line. - is standard input.`,
 	}
 }
 
-// A policyView is the JSON of a policy, with durations as text.
+// A policyView is a policy's JSON, with durations as text.
 type policyView struct {
 	*policy.Policy
 	Expiry   string     `json:"expiry,omitempty"`
@@ -66,7 +66,7 @@ func viewOf(p *policy.Policy) policyView {
 	return v
 }
 
-// spell returns a duration as text, empty for 0.
+// spell returns "" for 0.
 func spell(d time.Duration) string {
 	if d == 0 {
 		return ""
@@ -172,7 +172,7 @@ policy is broken or the request cannot be read.`,
 		},
 	}
 	c.Flags().StringVar(&expect, "expect", "", "the `OUTCOME` that it must be: accept, accept_for_session, decline or ask")
-	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomeNames(), cobra.ShellCompDirectiveNoFileComp)) // fails only for a flag that does not exist
+	_ = c.RegisterFlagCompletionFunc("expect", cobra.FixedCompletions(outcomeNames(), cobra.ShellCompDirectiveNoFileComp)) // fails only for unknown flags
 	return c
 }
 
@@ -190,7 +190,7 @@ func checkOutcome(s string) error {
 			return nil
 		}
 	}
-	return core.Usage("--expect %q is none of %s", s, strings.Join(outcomeNames(), ", "))
+	return core.Usage("--expect %q is not one of %s", s, strings.Join(outcomeNames(), ", "))
 }
 
 func showVerdict(p *core.Printer, e policy.Explanation) {

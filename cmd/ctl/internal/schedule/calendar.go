@@ -9,11 +9,11 @@ import (
 	"go.temporal.io/sdk/client"
 )
 
-// A calendarField is a part of a time that a schedule can name.
+// A calendarField is a part of a time.
 type calendarField struct {
 	name     string
 	min, max int
-	names    []string // names of the values, beginning with min; three letters of a name are enough
+	names    []string // from min on; three letters are enough
 }
 
 var (
@@ -26,20 +26,18 @@ var (
 	fieldYear    = calendarField{"year", 2000, 2099, nil}
 )
 
-// cronWords stand for whole expressions.
 var cronWords = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0",
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// parseCron reads an expression of five fields as cron does. If both the day of the month
-// and the weekday are restricted, a day that matches one of them is enough.
+// parseCron reads cron's five fields. If day and weekday are restricted, either is enough.
 func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 	expr := strings.TrimSpace(text)
 	if strings.HasPrefix(expr, "@") {
 		whole, ok := cronWords[expr]
 		if !ok {
-			return nil, fmt.Errorf("%q is none of @hourly, @daily, @weekly, @monthly, @yearly", expr)
+			return nil, fmt.Errorf("%q is not one of @hourly, @daily, @weekly, @monthly, @yearly", expr)
 		}
 		expr = whole
 	}
@@ -65,8 +63,7 @@ func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 		with[free] = "*"
 		cal, err := calendarOf(with)
 		if err != nil {
-			// Report the first mistake of the whole expression: it may be in the field
-			// that this calendar replaces by *.
+			// The first mistake of all may be in the field that is * here.
 			_, err = calendarOf(given)
 			return nil, err
 		}
@@ -78,8 +75,7 @@ func parseCron(text string) ([]client.ScheduleCalendarSpec, error) {
 	return out, nil
 }
 
-// parseCalendar reads field=values pairs, all of which have to match:
-// "weekday=mon-fri hour=22 minute=0,30".
+// parseCalendar reads fields that must all match: "weekday=mon-fri hour=22 minute=0,30".
 func parseCalendar(text string) (client.ScheduleCalendarSpec, error) {
 	given := map[string]string{}
 	for _, word := range strings.Fields(text) {
@@ -98,15 +94,15 @@ func parseCalendar(text string) (client.ScheduleCalendarSpec, error) {
 	return calendarOf(given)
 }
 
-// A neverError is the error for a calendar that no day matches.
+// A neverError is for a calendar without days.
 type neverError struct{ what string }
 
 func (e *neverError) Error() string { return e.what }
 
 func isNever(err error) bool { _, ok := err.(*neverError); return ok }
 
-// calendarOf reads the values of fields by their names. If seconds, minutes or hours are
-// not given, they are 0. If days are not given, any day matches.
+// calendarOf reads values by field. Absent seconds, minutes and hours are 0; any day
+// matches if absent.
 func calendarOf(given map[string]string) (cal client.ScheduleCalendarSpec, err error) {
 	known := map[string]bool{}
 	for _, f := range []struct {
@@ -127,7 +123,7 @@ func calendarOf(given map[string]string) (cal client.ScheduleCalendarSpec, err e
 	}
 	for name := range given {
 		if !known[name] {
-			return cal, fmt.Errorf("%q is none of second, minute, hour, day, month, weekday, year", name)
+			return cal, fmt.Errorf("%q is not one of second, minute, hour, day, month, weekday, year", name)
 		}
 	}
 	if !hasDay(cal) {
@@ -136,7 +132,6 @@ func calendarOf(given map[string]string) (cal client.ScheduleCalendarSpec, err e
 	return cal, nil
 }
 
-// hasDay says whether any month of a calendar has any of its days.
 func hasDay(cal client.ScheduleCalendarSpec) bool {
 	if len(cal.DayOfMonth) == 0 || len(cal.Month) == 0 {
 		return true
@@ -193,7 +188,7 @@ func (f calendarField) ranges(text string) ([]client.ScheduleRange, error) {
 	return out, nil
 }
 
-// sundays replaces weekday 7, which cron allows for Sunday, by 0.
+// sundays replaces cron's weekday 7 by 0.
 func (f calendarField) sundays(r client.ScheduleRange) []client.ScheduleRange {
 	if f.name != fieldWeekday.name || r.End < 7 {
 		return []client.ScheduleRange{r}

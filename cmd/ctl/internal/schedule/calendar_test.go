@@ -61,8 +61,8 @@ func TestCronIsReadAsCronReadsIt(t *testing.T) {
 		"*/x 0 * * *":     "is not a step",
 		"1,,2 0 * * *":    "is not a minute",
 		"0 0 30 2 *":      "there is no such day",
-		"@sometimes":      "none of @hourly",
-		"@every 5m":       "none of @hourly",
+		"@sometimes":      "not one of @hourly",
+		"@every 5m":       "not one of @hourly",
 	} {
 		if _, err := parseCron(cron); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", cron, err, says)
@@ -77,7 +77,7 @@ func TestACalendarMatchesAllThatItNames(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"": "names no field", "hour": "not field=values", "hour=": "not field=values", "hour=1 hour=2": "twice",
-		"week=3": "none of second", "day=31 month=feb,apr": "no such day", "year=1999": "not between",
+		"week=3": "not one of second", "day=31 month=feb,apr": "no such day", "year=1999": "not between",
 	} {
 		if _, err := parseCalendar(text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)

@@ -21,7 +21,6 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// whenFlags hold the times of a schedule.
 type whenFlags struct {
 	cron, calendar, except []string
 	every                  []time.Duration
@@ -42,7 +41,6 @@ func (f *whenFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "how late a start may be that was missed because Temporal was down")
 }
 
-// spec parses all flags.
 func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
 	loc, err := location(f.tz)
 	if err != nil {
@@ -77,10 +75,10 @@ func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
 		spec.Intervals = append(spec.Intervals, client.ScheduleIntervalSpec{Every: d})
 	}
 	if len(spec.Calendars)+len(spec.Intervals) == 0 {
-		return spec, core.Usage("it does not say when").Hinted(`give --cron "30 22 * * 1-5", --every 6h or --calendar "hour=22"`)
+		return spec, core.Usage("the schedule has no times").Hinted(`give --cron "30 22 * * 1-5", --every 6h or --calendar "hour=22"`)
 	}
 	if f.jitter < 0 || f.catchup < 10*time.Second {
-		return spec, core.Usage("--jitter must not be negative, and --catchup is 10s at least")
+		return spec, core.Usage("--jitter must not be negative, and --catchup must be at least 10s")
 	}
 	return spec, f.bounds(&spec, loc)
 }
@@ -96,13 +94,13 @@ func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err e
 			return err
 		}
 		if !spec.EndAt.After(spec.StartAt) || !spec.EndAt.After(time.Now()) {
-			return core.Usage("--until %s: nothing would ever begin", f.until)
+			return core.Usage("--until %s is in the past, or before --from: nothing would ever begin", f.until)
 		}
 	}
 	return nil
 }
 
-// If a calendar names only days, wholeDay makes it match every second of these days.
+// wholeDay makes a calendar of days match all of each day.
 func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	for _, f := range []struct {
 		is  *[]client.ScheduleRange
@@ -115,7 +113,6 @@ func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
 	return cal
 }
 
-// words returns the times of the schedule as the user wrote them.
 func (f *whenFlags) words() (out []string) {
 	for _, d := range f.every {
 		out = append(out, "every "+show.RoundTime(d.String()))
@@ -131,8 +128,7 @@ func (f *whenFlags) words() (out []string) {
 	return out
 }
 
-// A fired describes the sessions that a schedule starts: the flags and the prompt that the
-// user gives after "--".
+// A fired is what stands after "--": flags and prompt.
 type fired struct {
 	flags start.Flags
 	with  start.InputFlags
@@ -140,18 +136,17 @@ type fired struct {
 	given func(flag string) bool
 }
 
-// parseFired parses flags of `ctl run` and the prompt.
 func parseFired(a *core.App, args []string) (*fired, error) {
 	f := &fired{}
 	c := &cobra.Command{Use: "run"}
 	f.flags.Add(c, "")
 	f.with.Add(c, false)
 	if err := c.ParseFlags(args); err != nil {
-		return nil, core.Usage("after --: %v", err).Hinted("there stand flags of `ctl run` and the prompt; a session that a schedule begins closes after its turn and has an id of its own")
+		return nil, core.Usage("after --: %v", err).Hinted("flags of `ctl run` and the prompt go there; a session that a schedule begins closes after its turn and has an id of its own")
 	}
 	rest := c.Flags().Args()
 	if len(rest) != 1 {
-		return nil, core.Usage("after --: %d prompts, not one", len(rest)).Hinted("ctl schedule create nightly --cron '30 22 * * *' -- --host web-1 'run the tests'")
+		return nil, core.Usage("after --: %d prompts are given: want one", len(rest)).Hinted("ctl schedule create nightly --cron '30 22 * * *' -- --host web-1 'run the tests'")
 	}
 	f.given = c.Flags().Changed
 	var err error
@@ -159,7 +154,6 @@ func parseFired(a *core.App, args []string) (*fired, error) {
 	return f, err
 }
 
-// options returns the options of the sessions.
 func (f *fired) options(a *core.App, name string) (session.Options, start.Extras, error) {
 	opt, err := start.Options(a, &f.flags)
 	if err != nil {
@@ -208,7 +202,7 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 				return err
 			}
 			if len(name) > protocol.MaxScheduleName {
-				return core.Usage("schedule name %s: at most %d characters, since the ids of what it begins begin with it", name, protocol.MaxScheduleName)
+				return core.Usage("schedule name %s: at most %d characters, since the ids of its sessions and batches begin with it", name, protocol.MaxScheduleName)
 			}
 			spec, err := when.spec()
 			if err != nil {
@@ -249,23 +243,20 @@ func whatIsScheduled(a *core.App, name, batch string, args []string) (*scheduled
 	return f.scheduled(a, name)
 }
 
-// ofSchedule returns the name of a new folder in the store for the data of a schedule.
+// ofSchedule names a new folder in the store.
 func ofSchedule(name string) string {
 	return owned.Owner{Kind: owned.Schedule, ID: name}.NewFolder()
 }
 
-// A scheduled describes what a schedule starts. It was checked as far as this is possible
-// without Temporal.
+// A scheduled is what a schedule starts, checked without Temporal.
 type scheduled struct {
-	zone string // the zone of the workflow that a firing starts first
+	zone string // of the workflow that a firing starts
 	note protocol.ScheduleNote
-	// check refuses names that do not exist. pack uploads the data that every firing needs
-	// to the store.
+	// check refuses unknown names. pack uploads what every firing needs.
 	check func(context.Context, *conn.Conn) error
 	pack  func(context.Context, *conn.Conn, *schedule.FireInput) error
 }
 
-// scheduled describes a schedule that starts a session at each time.
 func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	opt, x, err := f.options(a, name)
 	if err != nil {
@@ -290,8 +281,7 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	}, nil
 }
 
-// scheduledBatch describes a schedule that starts a batch at each time. The batch is the
-// file as it is now.
+// scheduledBatch is for a batch of the file as it is now.
 func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	b, err := batch.Read(a, path)
 	if err != nil {
@@ -311,7 +301,7 @@ func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	}, nil
 }
 
-// createSchedule checks all names before it uploads or creates anything.
+// createSchedule checks all names first.
 func createSchedule(ctx context.Context, a *core.App, name string, opts client.ScheduleOptions, when []string, what *scheduled) error {
 	doing := "create schedule " + name
 	t, err := conn.Open(ctx, a)
@@ -322,7 +312,7 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		return err
 	}
 	if _, _, err := describe(ctx, t, doing, name); err == nil {
-		return core.Refused("%s: there is one of that name", doing).Hinted("`ctl schedule delete %s` removes it", name)
+		return core.Refused("%s: a schedule of that name exists", doing).Hinted("`ctl schedule delete %s` removes it", name)
 	} else if core.ExitCode(err) != core.ExitNotFound {
 		return err
 	}
@@ -341,7 +331,7 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 	defer cancel()
 	h, err := t.ScheduleClient().Create(bctx, opts)
 	if errors.Is(err, temporalsdk.ErrScheduleAlreadyRunning) {
-		return core.Refused("%s: there is one of that name", doing).Hinted("`ctl schedule delete %s` removes it", name).Because(err)
+		return core.Refused("%s: a schedule of that name exists", doing).Hinted("`ctl schedule delete %s` removes it", name).Because(err)
 	}
 	if err := scheduleError(bctx, t, doing, err); err != nil {
 		return err
@@ -351,8 +341,8 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		return err
 	}
 	if len(v.Next) == 0 {
-		// Only Temporal can combine calendars, exceptions and limits, so only an existing
-		// schedule shows whether it has any times.
+		// Only Temporal combines calendars, exceptions and limits, so only an existing
+		// schedule shows its times.
 		if err := scheduleError(bctx, t, doing, h.Delete(bctx)); err != nil {
 			return err
 		}

@@ -1,3 +1,2 @@
-// Package schedule is `ctl schedule`: sessions and batches that Temporal starts at
-// given times.
+// Package schedule is `ctl schedule`: sessions and batches that start at given times.
 package schedule

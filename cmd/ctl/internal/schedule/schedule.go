@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 	"time"
-	_ "time/tzdata" // --tz needs the time zone database, and a machine may have none
+	_ "time/tzdata" // for --tz on machines without the database
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
@@ -27,8 +27,7 @@ func Command(a *core.App) *cobra.Command {
 		triggerCommand(a), backfillCommand(a), deleteCommand(a))
 }
 
-// overlaps lists the words of --overlap. A word says what happens if an earlier firing
-// still runs at the next time.
+// overlaps say what happens if an earlier firing still runs.
 var overlaps = []struct {
 	word   string
 	policy enums.ScheduleOverlapPolicy
@@ -54,7 +53,7 @@ func parseOverlap(word string) (enums.ScheduleOverlapPolicy, error) {
 	if word == "" {
 		return enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED, nil
 	}
-	return 0, core.Usage("--overlap %q is none of %s", word, strings.Join(words, ", "))
+	return 0, core.Usage("--overlap %q is not one of %s", word, strings.Join(words, ", "))
 }
 
 func overlapWord(p enums.ScheduleOverlapPolicy) string {
@@ -66,7 +65,7 @@ func overlapWord(p enums.ScheduleOverlapPolicy) string {
 	return "skip"
 }
 
-// scheduleHandle returns a handle for a schedule, without asking the server.
+// scheduleHandle asks no server.
 func scheduleHandle(ctx context.Context, t *conn.Conn, name string) (client.ScheduleHandle, error) {
 	if err := core.CheckName("schedule name", name); err != nil {
 		return nil, err
@@ -74,7 +73,6 @@ func scheduleHandle(ctx context.Context, t *conn.Conn, name string) (client.Sche
 	return t.ScheduleClient().GetHandle(ctx, protocol.ScheduleID(name)), nil
 }
 
-// describe asks Temporal for the state of a schedule.
 func describe(ctx context.Context, t *conn.Conn, doing, name string) (client.ScheduleHandle, *client.ScheduleDescription, error) {
 	h, err := scheduleHandle(ctx, t, name)
 	if err != nil {
@@ -86,7 +84,7 @@ func describe(ctx context.Context, t *conn.Conn, doing, name string) (client.Sch
 	return h, d, scheduleError(ctx, t, doing, err)
 }
 
-// scheduleError is like Explain, for errors about schedules.
+// scheduleError is Explain for schedules.
 func scheduleError(ctx context.Context, t *conn.Conn, doing string, err error) error {
 	var bad *serviceerror.InvalidArgument
 	var gone *serviceerror.NotFound
@@ -94,12 +92,11 @@ func scheduleError(ctx context.Context, t *conn.Conn, doing string, err error) e
 	case errors.As(err, &bad):
 		return core.Usage("%s: %s", doing, conn.FirstSentence(err)).Because(err)
 	case errors.As(err, &gone):
-		return core.NotFound("%s: there is none", doing).Hinted("`ctl schedule list` shows them").Because(err)
+		return core.NotFound("%s: it does not exist", doing).Hinted("`ctl schedule list` shows them").Because(err)
 	}
 	return t.Explain(ctx, doing, err)
 }
 
-// change makes one change to a schedule with do, and prints done.
 func change(ctx context.Context, a *core.App, doing, name, done string, do func(context.Context, client.ScheduleHandle) error) error {
 	if err := core.CheckName("schedule name", name); err != nil {
 		return err
@@ -208,8 +205,8 @@ what still runs, in good order.`,
 	return c
 }
 
-// running lists the unfinished workflows of a schedule's firings. Temporal's own list has
-// only the workflows that the overlap policy needs, which are none with allow-all.
+// running lists unfinished workflows of firings. Temporal's own list has only those that
+// the overlap policy needs, none with allow-all.
 func running(ctx context.Context, t *conn.Conn, doing, name string, d *client.ScheduleDescription) (ids []string, err error) {
 	for _, run := range d.Info.RunningWorkflows {
 		ids = append(ids, run.WorkflowID)
@@ -222,10 +219,10 @@ func running(ctx context.Context, t *conn.Conn, doing, name string, d *client.Sc
 	return slices.Compact(ids), err
 }
 
-// maxRunning bounds how many running firings of a schedule are closed or counted.
+// maxRunning bounds the firings that running lists.
 const maxRunning = 10_000
 
-// begunWait is how long trigger waits for the id of the workflow that it started.
+// begunWait bounds trigger's wait for the id of what it started.
 const begunWait = 15 * time.Second
 
 func triggerCommand(a *core.App) *cobra.Command {
@@ -271,7 +268,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 	began := func(id string) error {
 		return a.Print().Show(map[string]any{"name": name, "id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })
 	}
-	expected := "" // the id to expect from a firing that has not reported it
+	expected := "" // the id of a firing that has not reported it
 	tick := time.NewTicker(core.PollEvery)
 	defer tick.Stop()
 	for {
@@ -280,7 +277,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 		case err != nil && ctx.Err() == nil:
 			return scheduleError(ctx, t, doing, err)
 		case err != nil && expected != "":
-			return began(expected) // the worker of the workflow does not answer
+			return began(expected) // its worker does not answer
 		case err != nil:
 			return core.TimedOut("%s: nothing began within %s", doing, a.Wait(begunWait)).Hinted("`ctl schedule show %s` says what it waits for", name)
 		case now.Info.NumActions > before.Info.NumActions && len(now.Info.RecentActions) > 0:
@@ -291,8 +288,8 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 			}
 			expected = f.ID
 		case now.Info.NumActionsSkippedOverlap > before.Info.NumActionsSkippedOverlap:
-			return core.Refused("%s: what it began before still runs, so nothing began", doing).
-				Hinted("%s shows it; --overlap allow-all begins one beside it", begunBy(name, noteOf(t, before.Memo)))
+			return core.Refused("%s: its earlier session or batch still runs, so nothing began", doing).
+				Hinted("%s shows it; --overlap allow-all starts another one beside it", begunBy(name, noteOf(t, before.Memo)))
 		case len(now.Info.RunningWorkflows) > 0 && waits(overlap):
 			return a.Print().Show(map[string]any{"name": name, "id": nil}, func(p *core.Printer) {
 				p.Printf("schedule %s: it begins when what still runs has ended\n", name)
@@ -305,7 +302,7 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 	}
 }
 
-// begunBy names the command that lists the sessions or batches that a schedule started.
+// begunBy names the command that lists what began.
 func begunBy(name string, note protocol.ScheduleNote) string {
 	what := "session"
 	if note.Batch > 0 {
@@ -314,12 +311,12 @@ func begunBy(name string, note protocol.ScheduleNote) string {
 	return fmt.Sprintf("`ctl %s list --schedule %s`", what, name)
 }
 
-// waits reports whether, with this overlap policy, a new firing waits for a running one.
+// waits reports whether a firing waits for the one before.
 func waits(p enums.ScheduleOverlapPolicy) bool {
 	return p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ONE || p == enums.SCHEDULE_OVERLAP_POLICY_BUFFER_ALL || p == enums.SCHEDULE_OVERLAP_POLICY_CANCEL_OTHER
 }
 
-// parseMoment parses a time. If the text has no time zone, the time is in the zone in.
+// parseMoment parses a time; its zone defaults to in.
 func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
 		return at, nil
@@ -332,7 +329,6 @@ func parseMoment(flag, text string, in *time.Location) (time.Time, error) {
 	return time.Time{}, core.Usage("%s %q is not a time", flag, text).Hinted("2026-01-31, 2026-01-31T22:30 (in the schedule's time zone) or 2026-01-31T22:30:00Z")
 }
 
-// location returns a time zone by its name.
 func location(name string) (*time.Location, error) {
 	loc, err := time.LoadLocation(name)
 	if err != nil || name == "Local" {
@@ -341,7 +337,7 @@ func location(name string) (*time.Location, error) {
 	return loc, nil
 }
 
-// firedAt returns the time that a firing was due, which is part of its workflow's id.
+// firedAt returns a firing's due time, which is in its workflow id.
 func firedAt(name, workflowID string) time.Time {
 	at, err := time.Parse(time.RFC3339, strings.TrimPrefix(workflowID, protocol.ScheduleID(name)+"-"))
 	if err != nil {
@@ -352,16 +348,15 @@ func firedAt(name, workflowID string) time.Time {
 
 // A firing is one run of a schedule.
 type firing struct {
-	ID     string    `json:"id"` // of the session or the batch
-	At     time.Time `json:"at"` // when the firing was due
+	ID     string    `json:"id"` // of the session or batch
+	At     time.Time `json:"at"` // when it was due
 	State  string    `json:"state"`
-	Status string    `json:"status,omitempty"` // the status of the turn, or how much of the batch succeeded
+	Status string    `json:"status,omitempty"` // of the turn, or the batch's successes
 	Error  string    `json:"error,omitempty"`
-	known  bool      // the id was reported by the workflow, not guessed from the time
+	known  bool      // the workflow reported ID
 }
 
-// firingOf finds out what a run of a schedule started. If Temporal no longer keeps the run,
-// only its time is known.
+// firingOf finds what a run started. If Temporal dropped the run, only the time is known.
 func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.ScheduleWorkflowExecution) firing {
 	f := firing{At: firedAt(name, run.WorkflowID), State: "unknown"}
 	f.ID = protocol.FiredID(name, f.At)
@@ -372,7 +367,7 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 	if d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
 		f.State = "running"
 		for _, child := range d.GetPendingChildren() {
-			if child.GetRunId() != "" { // without a run, the id may be in use, and the workflow tries the next one
+			if child.GetRunId() != "" { // otherwise the id may be in use, and the workflow tries the next
 				_, f.ID, f.known = strings.Cut(child.GetWorkflowId(), "/")
 			}
 		}
@@ -385,7 +380,7 @@ func firingOf(ctx context.Context, t *conn.Conn, name string, run *client.Schedu
 }
 
 func (f firing) ended(out protocol.FireResult, status enums.WorkflowExecutionStatus, err error) firing {
-	f.known = true // the workflow has ended and will report nothing else
+	f.known = true // it will report nothing more
 	if out.ID != "" {
 		f.ID = out.ID
 	}

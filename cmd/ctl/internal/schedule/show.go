@@ -20,7 +20,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A scheduleView is the JSON of a schedule.
 type scheduleView struct {
 	Name           string      `json:"name"`
 	Paused         bool        `json:"paused"`
@@ -33,20 +32,19 @@ type scheduleView struct {
 	PauseOnFailure bool        `json:"pause_on_failure"`
 	Zone           string      `json:"zone"`
 	What           string      `json:"what"`
-	Batch          int         `json:"batch,omitempty"` // number of items of the batch that it starts
+	Batch          int         `json:"batch,omitempty"` // items
 	By             string      `json:"by,omitempty"`
 	Next           []time.Time `json:"next"`
 	Running        int         `json:"running"`
 	Recent         []firing    `json:"recent"` // newest first
 	Fired          int         `json:"fired"`
-	Skipped        int         `json:"skipped"` // times without a start, because an earlier firing still ran
-	Missed         int         `json:"missed"`  // times without a start, because Temporal was down for too long
+	Skipped        int         `json:"skipped"` // an earlier firing still ran
+	Missed         int         `json:"missed"`  // Temporal was down for too long
 	CreatedAt      time.Time   `json:"created_at"`
 	UpdatedAt      time.Time   `json:"updated_at,omitzero"`
 }
 
-// viewOf describes a schedule. If recent is true, it also finds out what the schedule's
-// firings started.
+// viewOf describes a schedule, with its firings if recent is set.
 func viewOf(ctx context.Context, a *core.App, t *conn.Conn, name string, recent bool) (scheduleView, error) {
 	_, d, err := describe(ctx, t, "show schedule "+name, name)
 	if err != nil {
@@ -98,8 +96,7 @@ func viewSchedule(name string, d *client.ScheduleDescription, note protocol.Sche
 	return v
 }
 
-// noteOf reads the memo that ctl wrote to a schedule. It is empty for schedules of other
-// programs.
+// noteOf reads ctl's memo, which other programs' schedules lack.
 func noteOf(t *conn.Conn, memo *commonpb.Memo) (note protocol.ScheduleNote) {
 	if p := memo.GetFields()[protocol.MemoSchedule]; p != nil {
 		if t.Codec.DataConverter().FromPayload(p, &note) != nil {
@@ -184,8 +181,8 @@ func listCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// schedules lists our schedules by name. It describes each schedule, because Temporal's
-// list lags behind and has fewer fields.
+// schedules describes each schedule, because Temporal's list lags behind and has fewer
+// fields.
 func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, error) {
 	ctx, cancel := a.Bounded(ctx, 30*time.Second)
 	defer cancel()
@@ -205,7 +202,7 @@ func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, 
 		}
 		v, err := viewOf(ctx, a, t, name, false)
 		if core.ExitCode(err) == core.ExitNotFound && err != nil {
-			continue // the schedule was deleted just now
+			continue // just deleted
 		}
 		if err != nil {
 			return nil, err
@@ -216,7 +213,7 @@ func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, 
 	return list, nil
 }
 
-// mostFilledIn bounds the sessions or batches that one backfill may start.
+// mostFilledIn bounds what one backfill starts.
 const mostFilledIn = 500
 
 func backfillCommand(a *core.App) *cobra.Command {
@@ -244,7 +241,7 @@ the other, whether or not it did so then. What is begun has the ids of those tim
 	c.Flags().StringVar(&from, "from", "", "the first `moment`, such as 2026-01-31T22:30 (in the schedule's time zone)")
 	c.Flags().StringVar(&to, "to", "", "the last `moment`")
 	c.Flags().StringVar(&overlap, "overlap", "buffer-all", overlapHelp)
-	_ = c.MarkFlagRequired("from") // fails only for a flag that does not exist
+	_ = c.MarkFlagRequired("from") // fails only for unknown flags
 	_ = c.MarkFlagRequired("to")
 	return c
 }
@@ -274,7 +271,7 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	case end.Before(start):
 		return core.Usage("--to %s is before --from %s", to, from)
 	case end.After(time.Now()):
-		return core.Usage("--to %s has not come yet", to).Hinted("what is to come begins by itself")
+		return core.Usage("--to %s is in the future", to).Hinted("future times need no backfill: the schedule begins them itself")
 	}
 	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
 	defer cancel()
@@ -285,7 +282,7 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	if n := len(times); n == 0 {
 		return core.Usage("%s: none of its times is between %s and %s", doing, start.Format(time.RFC3339), end.Format(time.RFC3339))
 	} else if n > mostFilledIn {
-		return core.Usage("%s: %d of its times are in there, at most %d at once", doing, n, mostFilledIn)
+		return core.Usage("%s: %d of its times are between --from and --to; at most %d are filled in at once", doing, n, mostFilledIn)
 	}
 	err = h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{Start: start, End: end, Overlap: overlap}}})
 	if err := scheduleError(ctx, t, doing, err); err != nil {
@@ -299,8 +296,7 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	})
 }
 
-// timesOf returns the times of a schedule from one moment to another, both included, as in
-// Temporal's backfill. Temporal's list excludes the first moment.
+// timesOf includes both ends, like Temporal's backfill but unlike its list.
 func timesOf(ctx context.Context, t *conn.Conn, doing, name string, from, to time.Time) ([]time.Time, error) {
 	res, err := t.WorkflowService().ListScheduleMatchingTimes(ctx, &workflowservice.ListScheduleMatchingTimesRequest{
 		Namespace: t.Namespace, ScheduleId: protocol.ScheduleID(name), StartTime: timestamppb.New(from.Add(-time.Millisecond)), EndTime: timestamppb.New(to),

@@ -146,7 +146,7 @@ func login(ctx context.Context, a *core.App, zone, host, name string) error {
 	return captured(a, h.Name, out)
 }
 
-// giveUp cancels a task after the user interrupted ctl, and waits until it has cleaned up.
+// giveUp cancels a task after an interrupt, and waits for its cleaning up.
 func giveUp(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Minute)
 	defer cancel()

@@ -1,3 +1,3 @@
-// Package seed is `ctl seed`: capturing, verifying, sharing and exporting
-// credentials, and rotating the keys that they are encrypted with.
+// Package seed is `ctl seed`: capturing, verifying, sharing and exporting credentials, and
+// rotating the store's keys.
 package seed

@@ -20,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// An exportView is the JSON of an export. It contains no secret.
+// An exportView is an export's JSON, without secrets.
 type exportView struct {
 	Name       string `json:"name"`
 	Kind       string `json:"kind"`
@@ -111,7 +111,7 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 	})
 }
 
-// writeNew writes a new file with mode 0600. It fails if the file exists.
+// writeNew writes a new file with mode 0600, and fails if it exists.
 func writeNew(path string, data []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -124,12 +124,11 @@ func writeNew(path string, data []byte) error {
 	return nil
 }
 
-// exported decrypts an exported seed with the user's own key. This is the only place where
-// ctl decrypts content of a store, and it decrypts only content that was encrypted for its
-// user.
+// exported decrypts a seed with the user's key. This is the only place where ctl decrypts
+// content of a store, and that was encrypted for its user.
 func exported(doing, from, identity string) (*seeds.Bundle, error) {
 	if identity == "" {
-		return nil, core.Usage("%s: --from takes --identity, the age identity file that opens it", doing)
+		return nil, core.Usage("%s: --from needs --identity, the age identity file that opens it", doing)
 	}
 	ids, err := store.LoadIdentities(identity)
 	if err != nil {

@@ -106,9 +106,8 @@ func leftHint(out protocol.RotateKeysResult) string {
 	return "workers of the old config may have written them: restart those, then run it again"
 }
 
-// sameRecipients refuses a rotation while workers encrypt for different recipients.
-// Otherwise one worker would encrypt data for the old recipients again after another worker
-// has rotated it.
+// sameRecipients refuses a rotation while workers encrypt for different recipients: one
+// would encrypt for the old ones again.
 func sameRecipients(doing string, workers []conn.WorkerView, statuses []api.Status) error {
 	for _, st := range statuses[min(1, len(statuses)):] {
 		if !slices.Equal(slices.Sorted(slices.Values(st.Recipients)), slices.Sorted(slices.Values(statuses[0].Recipients))) {

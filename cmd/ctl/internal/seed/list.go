@@ -12,8 +12,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// allSeeds queries all seeds, and returns the wanted ones sorted by name. A seed that is
-// deleted meanwhile is left out.
+// allSeeds returns the wanted seeds by name, without those deleted meanwhile.
 func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(protocol.SeedView) bool) ([]protocol.SeedView, error) {
 	infos, err := t.List(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSeed), 1000)
 	if err != nil {
@@ -38,8 +37,8 @@ func allSeeds(ctx context.Context, t *conn.Conn, doing string, wanted func(proto
 	return list, nil
 }
 
-// alone refuses a login that another seed already has. Two sessions could get the two seeds
-// at the same time, and two holders invalidate a login.
+// alone refuses a login that another seed has: two sessions could get it at once, and two
+// holders invalidate it.
 func alone(ctx context.Context, t *conn.Conn, doing, name string, bundle *seeds.Bundle) error {
 	if bundle.Kind() != seeds.KindChatGPT {
 		return nil

@@ -69,7 +69,7 @@ goals (with it codex begins turns that nobody asked for) where neither file name
 				return importSeed(c.Context(), a, args[0], bundle, give.chosen(c), force)
 			}
 			if dir != "" || settings != "" {
-				return core.Usage("%s: --from is the whole seed: it goes with neither a folder nor --settings", doing)
+				return core.Usage("%s: --from has the whole seed, so give neither a folder nor --settings with it", doing)
 			}
 			bundle, err := exported(doing, from, identity)
 			if err != nil {

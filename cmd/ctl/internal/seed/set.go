@@ -14,7 +14,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// giving holds the flags that say how a seed is given to sessions.
+// giving are flags for how sessions get a seed.
 type giving struct {
 	share int
 	pools []string
@@ -45,7 +45,7 @@ func (g *giving) chosen(c *cobra.Command) protocol.SetSeed {
 
 func checkGiving(set protocol.SetSeed) error {
 	if set.Share != nil && *set.Share < 0 {
-		return core.Usage("--share %d: a number of sessions, or 0 for any number", *set.Share)
+		return core.Usage("--share %d: want a number of sessions, or 0 for any number", *set.Share)
 	}
 	if set.Pools == nil {
 		return nil
@@ -85,7 +85,7 @@ in every session that gets it from now on, beside that one's own: the stricter w
 				on := amend == "on"
 				set.Amend = &on
 			default:
-				return core.Usage("set seed %s: --amendments %q: on or off", args[0], amend)
+				return core.Usage("set seed %s: --amendments %q: want on or off", args[0], amend)
 			}
 			if set.Share == nil && set.Pools == nil && set.Policy == nil && set.Amend == nil {
 				return core.Usage("set seed %s: none of --share, --pool, --policy and --amendments: there is nothing to set", args[0])
@@ -115,7 +115,7 @@ there, the stored one no longer works: then log in anew and import it.`,
 	}
 }
 
-// changeSeed sends an update to an existing seed, and prints the seed.
+// changeSeed updates an existing seed, and prints it.
 func changeSeed(a *core.App, c *cobra.Command, name, what, update string, arg any) error {
 	t, err := conn.Open(c.Context(), a)
 	if err != nil {
@@ -132,12 +132,11 @@ func changeSeed(a *core.App, c *cobra.Command, name, what, update string, arg an
 	return a.Print().Show(v, func(p *core.Printer) { p.Printf("seed %s: %s, %s\n", v.Name, v.Health, seedState(v)) })
 }
 
-// joinWait is how long ctl waits for a pool to list its new seed.
+// joinWait bounds the wait for a pool to list a seed.
 const joinWait = 5 * time.Second
 
-// joined waits until a seed's pools list the seed, so that the next command finds it there.
-// It is not an error if this takes longer than joinWait, because the pools will list the
-// seed anyway.
+// joined waits until a seed's pools list it, for the next command. After joinWait they
+// still will.
 func joined(ctx context.Context, t *conn.Conn, v protocol.SeedView) {
 	ctx, cancel := context.WithTimeout(ctx, joinWait)
 	defer cancel()

@@ -52,7 +52,6 @@ func healthColour(health string) core.Style {
 	return ""
 }
 
-// seedState describes the state of a seed in a few words.
 func seedState(v protocol.SeedView) string {
 	if v.Rotated != nil {
 		return v.State + ", rotated and not saved"
@@ -112,9 +111,7 @@ func shareText(v protocol.SeedView) string {
 	return fmt.Sprintf("at most %d sessions at a time", v.Share)
 }
 
-// checkText describes the newest verification of a seed: its result, its time, the person
-// who asked, and the reason. The text is shown even if the verification did not change the
-// seed's health.
+// checkText describes a seed's newest verification, even if it did not change the health.
 func checkText(c *protocol.SeedCheck) string {
 	if c == nil {
 		return ""

@@ -12,8 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// verifyWait is how long a verification may take. It is long enough for a slow issuer,
-// because the issuer's answer would be lost if ctl gave up.
+// verifyWait is enough for a slow issuer, whose answer would be lost if ctl gave up.
 const verifyWait = 2 * time.Minute
 
 func verifyCommand(a *core.App) *cobra.Command {
@@ -35,7 +34,7 @@ Exit 0: healthy, or nothing is known against it. Exit 1: suspect, dead, or it co
 		Example: "  ctl seed verify team\n  ctl seed verify --all -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			if all && force {
-				return core.Usage("--force is for one seed: it may burn a login")
+				return core.Usage("--force cannot be given with --all: it may burn a login, so name one seed")
 			}
 			t, err := conn.Open(c.Context(), a)
 			if err != nil {
@@ -80,7 +79,7 @@ func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
 		v, err := verifySeed(ctx, t, id[len(protocol.SeedID("")):], false)
 		if err != nil {
 			if core.ExitCode(err) == core.ExitNotFound {
-				continue // the seed was never imported, or is being deleted
+				continue // never imported, or being deleted
 			}
 			return err
 		}
@@ -94,7 +93,6 @@ func verifyAll(ctx context.Context, a *core.App, t *conn.Conn) error {
 	return worst
 }
 
-// verified describes the result of a verification.
 func verified(v protocol.SeedView) string {
 	text := fmt.Sprintf("seed %s (generation %d) is %s", v.Name, v.Generation, v.Health)
 	reason, hint := v.Reason, v.Hint

@@ -14,8 +14,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// sessionControls returns the commands that control a session, other than messages to
-// codex.
 func sessionControls(a *core.App) []*cobra.Command {
 	return []*cobra.Command{
 		unsendCommand(a), compactCommand(a), reviewCommand(a), modelsCommand(a),
@@ -73,7 +71,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 				}
 			}
 			if n > 1 {
-				return core.Usage("a review is of one thing").Hinted("one of --uncommitted, --base, --commit, --instructions")
+				return core.Usage("more than one thing to review is given").Hinted("give one of --uncommitted, --base, --commit, --instructions")
 			}
 			if n == 1 && !uncommitted && r == (protocol.Review{}) {
 				return core.Usage("the value of --base, --commit or --instructions is empty").Hinted("--base main, --commit 1f3c9a, --instructions TEXT")
@@ -89,8 +87,7 @@ which is the turn's final text. Without a flag: what is not committed.`,
 	return c
 }
 
-// act sends a message without text, such as a request to compact, and waits for the end of
-// its turn.
+// act sends a message without text, such as a compaction, and waits for its turn.
 func act(ctx context.Context, a *core.App, id string, m protocol.Message, noWait bool) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err
@@ -136,8 +133,7 @@ up it is what its last codex listed.`,
 	}
 }
 
-// models asks the session for codex's models. The session asks codex if it does not know
-// them yet.
+// models asks the session, which asks codex if it does not know them yet.
 func models(ctx context.Context, a *core.App, id string) (v protocol.ModelsView, err error) {
 	doing := "models of session " + id
 	if err := core.CheckName("session id", id); err != nil {
@@ -254,10 +250,9 @@ func unarchiveCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// notArchived is the condition that leaves archived sessions out of a list.
 const notArchived = "FairleadArchived IS NULL"
 
-// showQueue lists the messages whose turns have not begun.
+// showQueue lists messages whose turns have not begun.
 func showQueue(p *core.Printer, all []protocol.QueuedView) {
 	var rows [][]core.Cell
 	for _, q := range all {
@@ -269,7 +264,6 @@ func showQueue(p *core.Printer, all []protocol.QueuedView) {
 	}
 }
 
-// quietIf returns done, or "" if more output follows.
 func quietIf(more bool, done string) string {
 	if more {
 		return ""

@@ -16,7 +16,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A deliverableFile is the JSON of a deliverable that was written to a file.
+// A deliverableFile is the JSON of a written deliverable.
 type deliverableFile struct {
 	protocol.Deliverable
 	File string `json:"file"`
@@ -116,7 +116,7 @@ func getDeliverable(ctx context.Context, a *core.App, id, name string, version i
 	var failure error
 	err = core.WriteWhole(place, func(w io.Writer) error {
 		if failure = worker.Deliverable(ctx, d, w); failure == nil {
-			failure = mayWrite(doing, to, force) // the file may have been created meanwhile
+			failure = mayWrite(doing, to, force) // may have been created meanwhile
 		}
 		return failure
 	})
@@ -134,7 +134,7 @@ func getDeliverable(ctx context.Context, a *core.App, id, name string, version i
 	})
 }
 
-// newestOf finds a version of a deliverable, the newest if version is 0.
+// newestOf finds a deliverable's version, 0 for the newest.
 func newestOf(list []protocol.Deliverable, name string, version int) (protocol.Deliverable, bool) {
 	for _, d := range list {
 		if d.Name == name && (d.Version == version || version == 0 && d.Newest) {

@@ -23,7 +23,7 @@ newest turn that changed anything; exit 3 where there is none.`,
 		Example: "  ctl session diff release-42 | git apply --check\n  ctl session diff release-42 --turn last | git apply --check\n  ctl session diff release-42 --turn 3",
 		RunE: func(c *cobra.Command, args []string) error {
 			if moving && turn != "" {
-				return core.Usage("--while-running: what a turn changed (--turn) is told at any time")
+				return core.Usage("--while-running does not go with --turn: what a turn changed is shown at any time")
 			}
 			n := 0
 			if turn != "last" && turn != "" {
@@ -63,8 +63,8 @@ newest turn that changed anything; exit 3 where there is none.`,
 	return c
 }
 
-// showTurnDiff prints a diff, cleaned and in colours at a terminal, and otherwise
-// unchanged, so that `git apply` accepts it.
+// showTurnDiff prints a diff: unchanged for `git apply`, or cleaned and in colours at a
+// terminal.
 func showTurnDiff(p *core.Printer, diff string) {
 	if core.IsTerminal(p.W) {
 		show.Diff(p, diff)

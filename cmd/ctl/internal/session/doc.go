@@ -1,3 +1,2 @@
-// Package session is `ctl session`, with `ctl run` and `ctl transcript`: starting
-// sessions, sending to them, watching turns, parking, forking and closing.
+// Package session is `ctl session`, with `ctl run` and `ctl transcript`.
 package session

@@ -11,12 +11,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// `ctl run` sends the first message as part of the session's start, so neither exists
-// without the other. An update would not do, because it exists only in the server's memory
-// until a worker takes it.
+// `ctl run` sends the first message with the session's start, because an update exists only
+// in the server's memory until a worker takes it.
 
 // taken waits until a new session has taken or refused its first message. If no worker is
-// up, it returns an error that says that the session starts later.
+// up, the error says that the session starts later.
 func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowRun, acc protocol.MessageAccepted) error {
 	var d protocol.SessionDetail
 	err := t.Query(ctx, doing, run.GetID(), protocol.QueryDetail, &d)
@@ -25,19 +24,19 @@ func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowR
 		return err
 	case core.ExitCode(err) == core.ExitUnreachable:
 		id := acc.Session
-		return core.Unreachable("%s: no worker answered; it is kept, and runs as soon as there is one", doing).
+		return core.Unreachable("%s: no worker answered; Temporal keeps the session, which starts when a worker is up", doing).
 			Hinted("`ctl session follow %s` shows it then, `ctl session close %s` takes it back", id, id).Because(err)
 	}
-	// The session could not start. Its result says why.
+	// The session could not start: its result says why.
 	if rerr := t.Result(ctx, doing, run, conn.AnswerWait, nil); rerr != nil {
 		return rerr
 	}
 	return err
 }
 
-// makeUp sends the first message to a session that this request has already started, if the
-// session does not have it. This happens if an older ctl, which sends the message after the
-// start, was interrupted. If the message arrives several times, the session takes it once.
+// makeUp sends the first message to a session that this request has already started without
+// it. An older ctl sends the message after the start and may have been interrupted. The
+// session takes the message once.
 func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.MessageAccepted, text string, x start.Extras) error {
 	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: protocol.SignalMessage,
 		UpdateID: acc.MessageID, Again: true, Check: func(protocol.SessionDetail) error { return nil }}
@@ -47,7 +46,7 @@ func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.Messag
 	}
 	switch d.View.State {
 	case protocol.Failed:
-		return nil // the caller shows the failure later
+		return nil // the caller shows the failure
 	case protocol.Closing, protocol.Closed:
 		return neverBegan(d, *acc)
 	}
@@ -64,7 +63,7 @@ func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.Messag
 	return err
 }
 
-// knows reports whether a session has, or had, a message.
+// knows reports whether a session ever had a message.
 func knows(d protocol.SessionDetail, message string) bool {
 	for _, turn := range d.Turns {
 		if turn.MessageID == message {
@@ -79,7 +78,7 @@ func knows(d protocol.SessionDetail, message string) bool {
 	return false
 }
 
-// neverBegan returns the error for a turn that will never begin.
+// neverBegan is the error for a turn that will never begin.
 func neverBegan(d protocol.SessionDetail, acc protocol.MessageAccepted) error {
 	return core.Failed("session %s: it is %s, and turn %d never began", acc.Session, d.View.State, acc.N).
 		Hinted("`ctl transcript %s` says why; start another one (with another --key, where it had one)", acc.Session)

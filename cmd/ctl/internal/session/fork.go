@@ -52,12 +52,11 @@ session's id.`,
 	return c
 }
 
-// notToGoOn lists the flags of a session's start that fill its work folder. A session that
-// continues from a snapshot has the work folder of the snapshot.
+// notToGoOn lists the flags that fill a new session's work folder. After a restore, the
+// folder is the snapshot's.
 var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
 
-// GoesOnFlags adapts the flags of a session's start to a session that continues from a
-// snapshot. It hides the flags that are refused.
+// GoesOnFlags adapts the flags of a session's start to one that continues from a snapshot.
 func GoesOnFlags(c *cobra.Command) {
 	asItWasByDefault(c)
 	fl := c.Flags()
@@ -67,7 +66,6 @@ func GoesOnFlags(c *cobra.Command) {
 	fl.Lookup("snapshot").Usage = strings.Replace(fl.Lookup("snapshot").Usage, "what snapshots hold", "what the new session's own snapshots hold", 1)
 }
 
-// mayGoOn refuses flags that fill the work folder.
 func mayGoOn(f *start.Flags, given func(flag string) bool) error {
 	for _, name := range notToGoOn {
 		switch {
@@ -86,12 +84,12 @@ func mayGoOn(f *start.Flags, given func(flag string) bool) error {
 	return nil
 }
 
-// For settings that are taken over from the snapshot, asItWasByDefault replaces the
-// defaults in --help.
+// asItWasByDefault replaces the defaults in --help for settings that come from the
+// snapshot.
 func asItWasByDefault(c *cobra.Command) {
 	for _, name := range []string{"sandbox", "approval-policy", "model", "effort", "credentials", "on-interrupt", "on-auth", "snapshot", "snapshot-exclude", "tools", "policy", "network"} {
 		flag := c.Flags().Lookup(name)
-		if flag.Value.Type() == "string" { // other types show no default
+		if flag.Value.Type() == "string" { // others show no default
 			flag.DefValue = ""
 		}
 		flag.Usage = strings.NewReplacer(", the default)", ")", "; the default with a broker)", ")", " (default: as the sandbox or the profile sets it)", "").Replace(flag.Usage) + " (default: as it was)"
@@ -111,8 +109,7 @@ func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt sess
 	return opt, id, err
 }
 
-// unused refuses an id that a session already has. It is called before anything is done for
-// the new session.
+// unused refuses an id in use, before anything is done.
 func unused(ctx context.Context, t *conn.Conn, id string) error {
 	switch _, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), ""); {
 	case err == nil:
@@ -124,8 +121,8 @@ func unused(ctx context.Context, t *conn.Conn, id string) error {
 	}
 }
 
-// newestSnapshot returns a snapshot to fork a session from. If the session is on a host, it
-// takes a new one. Otherwise it returns the newest usable snapshot.
+// newestSnapshot returns a snapshot to fork from: a new one if the session is on a host,
+// otherwise the newest usable one.
 func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session string) (newest snapshots.Manifest, err error) {
 	doing := "fork session " + session
 	v, err := live.Session(ctx, a, t, session)
@@ -137,7 +134,7 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	default:
 		acc, kept, err := conn.AskSnapshot(ctx, t, session)
 		if err != nil || kept {
-			return newest, errOr(err, core.Unreachable("%s: a snapshot of it is taken as soon as a worker is up", doing).Hinted("do it again then"))
+			return newest, errOr(err, core.Unreachable("%s: no worker is up; the snapshot is taken when one is", doing).Hinted("repeat the command then"))
 		}
 		return conn.TakenSnapshot(ctx, a, t, acc)
 	}
@@ -159,13 +156,12 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	if newest.ID == "" {
 		return newest, core.NotFound("%s: there is no good snapshot of it", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
 	}
-	if v.State == protocol.Parked { // no snapshot has the settings that were changed while the session was parked
+	if v.State == protocol.Parked { // no snapshot has the settings that were changed since
 		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
 	}
 	return newest, nil
 }
 
-// newerSnapshot refuses a snapshot that needs a newer version of the worker.
 func newerSnapshot(doing string, m snapshots.Manifest) error {
 	return core.Refused("%s: %s was made by a newer version than the worker's", doing, m.ID).Hinted("bring the workers to that version; `ctl status` shows which each of them has")
 }
@@ -208,8 +204,8 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 	return a.Print().Show(map[string]string{"id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })
 }
 
-// former returns the session that a snapshot was taken of. known is false if that session
-// does not exist any more, or if its id belongs to a later session.
+// former returns the session that a snapshot was taken of. known is false if it no longer
+// exists or its id belongs to a later session.
 func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol.SessionView, known bool) {
 	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), protocol.QueryState, &v)
 	if err != nil || !isOf(m, v) {
@@ -218,14 +214,13 @@ func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol
 	return v, true
 }
 
-// isOf reports whether a snapshot was taken of this session. It may instead be of an
-// earlier session with the same id, which may have had another seed and other rights. Equal
-// thread ids mean the same session.
+// isOf reports whether a snapshot is of this session. An earlier session with the same id
+// may have had another seed and other rights. Equal thread ids mean the same session.
 //
-// A fork that has not begun has the thread of another session. Then the snapshot's
-// generation decides. A generation begins with the time at which the session got a host, by
-// the same clock as CreatedAt. A snapshot of what a session left on a host (Left) may have
-// the generation of the session that found it, so its generation proves nothing.
+// A fork that has not begun has the thread of another session. Then the generation decides.
+// It begins with the time at which the session got a host, by the clock of CreatedAt. A
+// leftover's snapshot (Left) may have the generation of the session that found the
+// leftover, so that generation proves nothing.
 func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
 		return true
@@ -233,10 +228,9 @@ func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 	return !m.Left && m.Generation >= v.CreatedAt.Unix()
 }
 
-// asItWas takes over the settings of the thread, unless flags replace them. A setting of
-// the snapshot takes precedence over the session's. A snapshot of what a session left on a
-// host has no settings. Settings that decide what codex may do are never guessed: if they
-// are unknown, the user must state them.
+// asItWas takes over settings of the snapshot, or else of the session, unless flags replace
+// them. A leftover's snapshot has no settings. Settings that decide what codex may do are
+// never guessed: if unknown, the user must give them.
 func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string
@@ -271,7 +265,7 @@ func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.Session
 }
 
 // sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
-// tools to a thread, so --tools may only remove some.
+// tools, so --tools may only remove some.
 func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	var has []string
 	if tools := former.Options["tools"]; tools != "" {
@@ -291,8 +285,8 @@ func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.Sessi
 	return nil
 }
 
-// If the former session is known, sameThread takes over the thread's instructions and the
-// files that came with its messages. The conversation itself is in codex's rollout.
+// sameThread takes over the thread's instructions and the files that came with its
+// messages. The conversation is in codex's rollout.
 func sameThread(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
 	if !given("instructions") {
 		opt.Instructions = former.Options["instructions"]
@@ -303,8 +297,8 @@ func sameThread(opt *session.Options, former protocol.SessionView, given func(fl
 	opt.Files = former.Files
 }
 
-// askedFor returns the work folder policy that the user chose. The snapshot may hold more
-// than that: if there is no usable git remote, it has the full folder.
+// askedFor returns the work folder policy that the user chose. Without a usable git remote,
+// the snapshot has the full folder.
 func askedFor(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return protocol.WorkGit
@@ -312,8 +306,7 @@ func askedFor(m snapshots.Manifest) string {
 	return m.Work
 }
 
-// sameCredentials gives a session the former session's seed, delivered in the same way. If
-// the former session is unknown, only the flags count.
+// sameCredentials takes over the former session's seed and its delivery.
 func sameCredentials(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
 	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {

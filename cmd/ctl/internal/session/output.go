@@ -10,15 +10,15 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// If the session has only a part of a turn's final text, wholeOutput reads the turn's
-// output from the transcript, which has all of it.
+// wholeOutput reads a turn's output from the transcript if the session has only a part of
+// the final text.
 func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, id string, turn *protocol.TurnView) {
 	if !turn.Structured || turn.OutputError == "" || !turn.FinalTruncated {
 		return
 	}
 	c, err := conn.WorkerFor(ctx, a, t, id)
 	if err != nil {
-		return // the turn's own error says where the whole text is
+		return // the turn's own error says where the text is
 	}
 	last := ""
 	for e, err := range c.Transcript(ctx, id, 1) {
@@ -34,16 +34,15 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, id string, turn
 	}
 }
 
-// outputOf returns the final text of a turn. If the turn has an output schema, this is its
-// JSON.
+// outputOf returns a turn's final text, or its JSON if it has an output schema.
 func outputOf(turn protocol.TurnView) string {
 	if len(turn.Output) > 0 {
-		return string(turn.Output) // valid JSON has no control characters except in escapes
+		return string(turn.Output) // JSON has control characters only in escapes
 	}
 	return core.Clean(turn.FinalText)
 }
 
-// badOutput returns an error for a turn that had to end with JSON and did not.
+// badOutput returns an error if a turn had to end with JSON and did not.
 func badOutput(turn protocol.TurnView) error {
 	if !turn.Structured || turn.OutputError == "" || turn.Status != "completed" {
 		return nil

@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// moveWait is how long ctl waits for a session to park or to come back.
+// moveWait bounds the wait for a session to park or to come back.
 const moveWait = 10 * time.Minute
 
 func parkCommand(a *core.App) *cobra.Command {
@@ -58,19 +58,18 @@ snapshot, as a new attempt. One with a running turn is refused (exit 6).`,
 	return c
 }
 
-// A move is a request that a session needs some time for, such as to park.
+// A move is a request that takes the session some time.
 type move struct {
 	doing, signal string
 	msg           any
 	check         func(string) func(protocol.SessionDetail) error
-	becoming      string // what the session does after it took the request; shown with noWait
+	becoming      string // what the session does meanwhile; shown with noWait
 	noWait        bool
-	// there reports whether the move is done. It returns an error if the move has failed.
+	// there reports whether the move is done, or why it failed.
 	there func(protocol.SessionView) (bool, error)
 	done  func(*core.Printer, protocol.SessionView)
 }
 
-// moves sends the request of a move to a session, waits for the result and prints it.
 func moves(ctx context.Context, a *core.App, t *conn.Conn, id string, m move) error {
 	was, kept, err := say(ctx, t, id, m.doing, m.signal, m.msg, m.check)
 	if err != nil {
@@ -101,7 +100,7 @@ func park(ctx context.Context, a *core.App, id string, noWait bool) error {
 		doing: doing, signal: protocol.SignalPark, msg: protocol.Park{By: core.Person()}, check: quiet, becoming: "parking", noWait: noWait,
 		there: func(v protocol.SessionView) (bool, error) {
 			if v.State == protocol.Running || v.State == protocol.Waiting && v.Limit == nil {
-				return false, core.Refused("%s: somebody said something to it meanwhile, so it goes on", doing)
+				return false, core.Refused("%s: the session got another message meanwhile and was not parked", doing)
 			}
 			return v.State == protocol.Parked, nil
 		},
@@ -129,7 +128,7 @@ func resume(ctx context.Context, a *core.App, id, host string, noWait bool) erro
 				return there, nil
 			case protocol.Running, protocol.Waiting:
 				if !there && v.Lost == nil {
-					return false, core.Refused("%s: host %s is back, and a turn runs there: it stays", doing, v.Host)
+					return false, core.Refused("%s: host %s is back and runs a turn of the session, so the session does not move", doing, v.Host)
 				}
 				return there, nil
 			}
@@ -141,7 +140,6 @@ func resume(ctx context.Context, a *core.App, id, host string, noWait bool) erro
 	})
 }
 
-// toSession checks a session id and connects to Temporal.
 func toSession(ctx context.Context, a *core.App, id string) (*conn.Conn, error) {
 	if err := core.CheckName("session id", id); err != nil {
 		return nil, err
@@ -149,8 +147,8 @@ func toSession(ctx context.Context, a *core.App, id string) (*conn.Conn, error) 
 	return conn.Open(ctx, a)
 }
 
-// hasHost refuses a host that the session's zone does not have, because the session would
-// wait for that host. If no worker answers, hasHost leaves the check to the session.
+// hasHost refuses a host that the session's zone does not have, for which the session would
+// wait. If no worker answers, the session checks.
 func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) error {
 	if host == "" {
 		return nil
@@ -166,8 +164,8 @@ func hasHost(ctx context.Context, t *conn.Conn, doing, session, host string) err
 	return nil
 }
 
-// stays returns an error, which ends the wait, if the session has ended or reports a new
-// error that prevents the move. was is the session when it took the request.
+// stays ends the wait with an error if the session has ended or reports a new error. was is
+// the session when it took the request.
 func stays(doing string, v, was protocol.SessionView) error {
 	switch v.State {
 	case protocol.Idle, protocol.Interrupted, protocol.Parked:
@@ -178,15 +176,14 @@ func stays(doing string, v, was protocol.SessionView) error {
 	return conn.GoneOn(doing, v)
 }
 
-// say delivers a request. The session answers with its state. kept is true if no worker was
-// up to take the request.
+// say delivers a request. kept is true if no worker was up.
 func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error) (v protocol.SessionView, kept bool, err error) {
 	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Check: check(doing)}
 	kept, err = msg.Deliver(ctx, t, &v)
 	return v, kept, err
 }
 
-// quiet returns a check like conn.TakesMore that also needs a session without unfinished turns.
+// quiet returns a check like conn.TakesMore that also refuses unfinished turns.
 func quiet(doing string) func(protocol.SessionDetail) error {
 	return func(d protocol.SessionDetail) error {
 		if err := conn.TakesMore(doing)(d); err != nil {
@@ -216,8 +213,7 @@ func showMoved(ctx context.Context, a *core.App, t *conn.Conn, id, done string) 
 	return a.Print().Show(conn.AsKnown(v), func(p *core.Printer) { p.Printf("session %s: %s\n", id, done) })
 }
 
-// warmText names the host on which a parked session can resume at once, because its folder
-// is still there.
+// warmText names the host on which a parked session can resume at once.
 func warmText(w *protocol.WarmView) string {
 	if w == nil || w.Host == "" {
 		return ""
@@ -225,7 +221,7 @@ func warmText(w *protocol.WarmView) string {
 	return ", warm on " + w.Host
 }
 
-// snapshotText says in one line which snapshot of a session is in the store.
+// snapshotText describes a session's newest snapshot in one line.
 func snapshotText(s *protocol.SnapshotView) (text, trouble string) {
 	if s == nil {
 		return "", ""
@@ -252,7 +248,7 @@ func snapshotText(s *protocol.SnapshotView) (text, trouble string) {
 	return text, trouble
 }
 
-// policyText says in one line what snapshots keep of a session, and when they are taken.
+// policyText says what snapshots keep, and when they are taken.
 func policyText(opt map[string]string) string {
 	var out string
 	switch when := opt["snapshot_when"]; when {
@@ -285,7 +281,6 @@ func policyText(opt map[string]string) string {
 	return out
 }
 
-// hostLostText says what happens to a session whose host is lost.
 func hostLostText(opt map[string]string) string {
 	word := opt["on_host_lost"]
 	if after := opt["lost_after"]; word != "" && after != "" {
@@ -294,7 +289,6 @@ func hostLostText(opt map[string]string) string {
 	return word
 }
 
-// lostText says that a host is lost, and what happens to its session.
 func lostText(l *protocol.LostView) string {
 	if l == nil {
 		return ""
@@ -309,7 +303,7 @@ func lostText(l *protocol.LostView) string {
 	return text
 }
 
-// whereabouts says in a few words what is unusual about a session's place.
+// whereabouts says what is unusual about a session's place.
 func whereabouts(v protocol.SessionView) string {
 	var out []string
 	if v.Archived {
@@ -330,8 +324,6 @@ func whereabouts(v protocol.SessionView) string {
 	return strings.Join(out, ", ")
 }
 
-// attemptText returns the number of the session's current start on a host. It is empty for
-// the first start.
 func attemptText(n int) string {
 	if n < 2 {
 		return ""

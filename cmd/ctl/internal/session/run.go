@@ -94,8 +94,8 @@ func run(ctx context.Context, a *core.App, id string, opt session.Options, text 
 	return err
 }
 
-// begin starts a session with its first message. there is true if the same request has
-// already started it.
+// begin starts a session with its first message. there says that this request has already
+// started it.
 func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
 	if err := start.CheckNames(ctx, a, t, opt); err != nil {
 		return acc, false, err

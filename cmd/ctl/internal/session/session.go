@@ -217,7 +217,7 @@ func listCommand(a *core.App) *cobra.Command {
 		Use: "list", Short: "sessions, newest first", Args: cobra.NoArgs,
 		Example: "  ctl session list --state waiting\n  ctl --state DIR session list --state waiting",
 		RunE: func(c *cobra.Command, _ []string) error {
-			// A run that continued as new is part of the same session.
+			// A run that continued as new is part of the session.
 			q := []string{fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus != 'ContinuedAsNew'", protocol.TypeSession)}
 			if state.Given {
 				if !conn.KnownState(state.Word) {
@@ -317,7 +317,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 						p.Printf("session %s %s\n", id, core.Clean(conn.EndText(v)))
 						showKept(c.Context(), a, t, p, v)
 					})
-				case v.State == protocol.Closing: // wait for the end, as after a request of our own
+				case v.State == protocol.Closing: // wait, as after our own request
 					err = nil
 				}
 			}
@@ -346,7 +346,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	return c
 }
 
-// showKept prints which data of a closed session the store has, and which is missing.
+// showKept prints what the store has of a closed session.
 func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v protocol.SessionView) {
 	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
@@ -356,12 +356,12 @@ func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v
 	}
 	var m snapshots.Manifest
 	if worker, err := conn.AnyWorker(ctx, a, t); err == nil {
-		m, _ = worker.Snapshot(ctx, v.Close.Archive) // an unknown snapshot counts as incomplete
+		m, _ = worker.Snapshot(ctx, v.Close.Archive) // an unknown one counts as incomplete
 	}
 	p.Printf("%s kept as %s\n", heldBy(m), v.Close.Archive)
 }
 
-// heldBy says what a snapshot holds, with the verb that follows.
+// heldBy says what a snapshot holds, with a verb.
 func heldBy(m snapshots.Manifest) string {
 	switch {
 	case !m.Complete:
@@ -372,9 +372,8 @@ func heldBy(m snapshots.Manifest) string {
 	return "the conversation alone, nothing of the work folder, is"
 }
 
-// tell sends a request that the session answers with its state. If no worker answers, check
-// decides whether the session would take the request. A nil check means that the session
-// takes it in any state.
+// tell sends a request. If no worker answers, check decides whether the session would take
+// it; without check it takes it in any state.
 func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error, done string) error {
 	if err := core.CheckName("session id", id); err != nil {
 		return err

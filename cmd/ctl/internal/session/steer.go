@@ -16,8 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A steering is the state of a message that was sent into a running turn. State and Turn
-// are as in the session's messages.
+// A steering is the state of a message to a running turn. State and Turn are as in the
+// session's messages.
 type steering struct {
 	protocol.MessageAccepted
 	State string `json:"state"`
@@ -75,8 +75,8 @@ With no worker up the message is kept by Temporal until one is.`,
 func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m protocol.Message) error {
 	doing, began := "steer session "+session, time.Now()
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TurnRuns(doing)}
-	// Read the session first. The feed must start at an entry from before the message, or
-	// ctl could miss codex's acknowledgement.
+	// The feed must start at an entry from before the message, or ctl could miss codex's
+	// acknowledgement.
 	seen, answered, err := msg.Look(ctx, t)
 	fctx, stop := context.WithCancel(ctx)
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
@@ -109,7 +109,7 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m pro
 	return a.Print().Show(s, func(p *core.Printer) { p.Printf("%s turn %d%s\n", s.Session, s.into, s.text()) })
 }
 
-// text says what became of the message. The caller prints it after the name of the turn.
+// text says what became of the message, after the turn's name.
 func (s steering) text() string {
 	late := " ended before the message could steer it: it "
 	switch {
@@ -125,8 +125,7 @@ func (s steering) text() string {
 	return ": the message is on its way"
 }
 
-// is copies the session's record of the message. settled is true if the record will not
-// change soon.
+// is copies the session's record of the message. settled says that it will not change soon.
 func (s *steering) is(v protocol.SessionView) (settled bool) {
 	i := slices.IndexFunc(v.Messages, func(m protocol.MessageView) bool { return m.ID == s.MessageID })
 	if i < 0 {
@@ -134,14 +133,14 @@ func (s *steering) is(v protocol.SessionView) (settled bool) {
 	}
 	m := v.Messages[i]
 	s.State, s.Turn, s.N = m.State, m.Turn, m.Turn
-	// After the message's turn has ended, nothing more becomes known of the message.
+	// After the turn's end, nothing more becomes known.
 	over := m.Turn != s.into || v.Turn != nil && (v.Turn.N != m.Turn || v.Turn.Status != "inProgress")
 	return over || !s.onItsWay()
 }
 
 // awaitSteered waits until ctl knows what became of a message. The live feed reports
-// codex's acknowledgement earlier than the session. But only the session knows whether the
-// message steered the turn or began a new one.
+// codex's acknowledgement first, but only the session knows whether the message steered the
+// turn or began a new one.
 func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Feed, wait time.Duration) steering {
 	ctx, cancel := context.WithTimeout(ctx, wait)
 	defer cancel()
@@ -173,7 +172,7 @@ func awaitSteered(ctx context.Context, t *conn.Conn, s steering, heard *live.Fee
 	}
 }
 
-// onItsWay reports whether codex is not yet known to have the message.
+// onItsWay reports whether codex may not have the message yet.
 func (s steering) onItsWay() bool {
 	return s.State == string(protocol.Decided) || s.State == string(protocol.Sent)
 }

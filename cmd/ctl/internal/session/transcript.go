@@ -34,7 +34,7 @@ func TranscriptCommand(a *core.App) *cobra.Command {
 				format = "json"
 			}
 			if !slices.Contains(transcriptFormats, format) {
-				return core.Usage("--format %q is none of %s", format, strings.Join(transcriptFormats, ", "))
+				return core.Usage("--format %q is not one of %s", format, strings.Join(transcriptFormats, ", "))
 			}
 			return transcript(c.Context(), a, args[0], format)
 		},
@@ -52,14 +52,14 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 	if err != nil {
 		return err
 	}
-	// Temporal deletes closed sessions after a while. The store keeps their transcripts.
+	// The store keeps transcripts longer than Temporal keeps closed sessions.
 	_, gone := t.Kept(ctx, id)
 	if gone != nil && core.ExitCode(gone) != core.ExitNotFound {
 		return gone
 	}
 	worker, err := conn.WorkerFor(ctx, a, t, id)
 	if err != nil && gone != nil {
-		return core.Unreachable("%s: Temporal knows none (any more), and no worker answers that could look into the store", doing).
+		return core.Unreachable("%s: Temporal does not know the session, and no worker answers that could read its transcript from the store", doing).
 			Hinted("`ctl status` shows what is up").Because(err)
 	}
 	if err != nil {
@@ -71,7 +71,7 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 		return p.Show(e, func(*core.Printer) { r.Entry(e) })
 	}
 	n := 0
-	var all []protocol.Entry // for formats that need all entries at once
+	var all []protocol.Entry // for formats that need all entries
 	if format == "markdown" || format == "chat" {
 		show = func(e protocol.Entry) error { all = append(all, e); return nil }
 	}
@@ -96,7 +96,6 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 	return nil
 }
 
-// whyNoTranscript says why a transcript is empty, if that is known.
 func whyNoTranscript(ctx context.Context, a *core.App, t *conn.Conn, id string) {
 	var v protocol.SessionView
 	if t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v) != nil {
@@ -128,8 +127,7 @@ usage, progress (what the model reports, where it was given that tool), void.`,
 	return c
 }
 
-// These are the lines of `ctl session follow -o json`. Each is a flat object that names its
-// event.
+// Lines of `ctl session follow -o json`: flat objects that name their event.
 type (
 	entryLine struct {
 		Event string `json:"event"`
@@ -230,7 +228,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 	}
 	tick := time.NewTicker(500 * time.Millisecond)
 	defer tick.Stop()
-	var rest time.Time // when to query the session again
+	var rest time.Time // when to query again
 	for {
 		select {
 		case <-ctx.Done():
@@ -268,7 +266,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 			rest = time.Now().Add(2 * time.Second) // little changes without a worker
 		}
 		if err != nil {
-			continue // the next query may succeed
+			continue
 		}
 		if err := state(d.View); err != nil {
 			return err

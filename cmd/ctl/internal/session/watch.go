@@ -12,12 +12,11 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// endedEvery is the number of queries after which ctl also asks Temporal whether the
-// session still runs.
+// endedEvery is after how many queries ctl also asks Temporal whether the session runs.
 const endedEvery = 25
 
-// watchTurn shows a turn until it has ended. It asks for decisions if a person is at the
-// terminal, and prints the result.
+// watchTurn shows a turn until its end, asks for decisions if a person is at the terminal,
+// and prints the result.
 func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.MessageAccepted, from int64) error {
 	doing := "turn of session " + acc.Session
 	if a.Flags.Timeout > 0 {
@@ -52,7 +51,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 			r.EndLine()
 			return err
 		}
-		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // a question at the terminal shows this itself
+		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // a question at the terminal shows it
 			r.EndLine()
 			a.Note("%s", news)
 		}
@@ -105,18 +104,18 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 	}
 }
 
-// patience is how long ctl watches a session while no worker answers.
+// patience is how long ctl watches without an answer of a worker.
 const patience = 5 * time.Minute
 
 // look queries everything that watching needs. If no worker answers, it returns after a
-// second what Temporal keeps, because approvals can be decided without a worker. While
+// second what Temporal keeps, because approvals can be decided without a worker. If
 // Temporal does not answer either, look tries again. It fails when no worker has answered
 // for patience.
 func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionDetail, error) {
 	var d protocol.SessionDetail
 	live, err := t.AskEither(ctx, "look at session "+id, protocol.SessionID(id), protocol.QueryDetail, &d)
 	if err != nil && ctx.Err() != nil {
-		return d, context.Cause(ctx) // ctl's own timeout has passed
+		return d, context.Cause(ctx) // ctl's own timeout
 	}
 	if live {
 		return d, err
@@ -142,7 +141,6 @@ func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.S
 	return d, nil
 }
 
-// messageOf returns the id of the message that began a turn, if known.
 func messageOf(d protocol.SessionDetail, n int) string {
 	for _, turn := range d.Turns {
 		if turn.N == n {
@@ -152,7 +150,7 @@ func messageOf(d protocol.SessionDetail, n int) string {
 	return ""
 }
 
-// catchUp shows the remaining entries of a turn that has ended.
+// catchUp shows the remaining entries of an ended turn.
 func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
 	if r.Quiet {
 		return
@@ -174,8 +172,8 @@ func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
 	}
 }
 
-// turnResult prints a turn that has ended and returns the error for ctl's exit code. shown
-// says that the turn's text was already shown.
+// turnResult prints an ended turn and returns ctl's error. shown says that the text was
+// already shown.
 func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.SessionDetail, turn protocol.TurnView, known, shown bool) error {
 	doing := "session " + d.View.ID
 	if d.View.State == protocol.Failed && (!known || turn.Status == "queued" || turn.Status == "interrupted" || !turn.Done()) {
@@ -218,7 +216,6 @@ func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.Sessi
 	return core.Failed("the turn ended as %s", turn.Status)
 }
 
-// wholeText returns a turn's final text from the transcript.
 func wholeText(ctx context.Context, a *core.App, t *conn.Conn, session string, n int) (string, error) {
 	c, err := conn.WorkerFor(ctx, a, t, session)
 	if err != nil {
@@ -239,7 +236,6 @@ func wholeText(ctx context.Context, a *core.App, t *conn.Conn, session string, n
 	return text, nil
 }
 
-// awaitClosed waits until a session has ended.
 func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.SessionView, error) {
 	doing := "close session " + id
 	wait := a.Wait(2 * time.Minute)
@@ -263,7 +259,7 @@ func awaitClosed(ctx context.Context, a *core.App, t *conn.Conn, id string) (pro
 	return v, t.TaskFailure(doing, t.Explain(ctx, doing, err))
 }
 
-// tellWhyOpen says what a closing session waits for, once for each reason.
+// tellWhyOpen says what a closing session waits for, once per reason.
 func tellWhyOpen(ctx context.Context, a *core.App, t *conn.Conn, id string) {
 	last := ""
 	for {

@@ -18,9 +18,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// unlessEnded returns err, with one exception. If a worker refused because the session is
-// on no host, and the session has ended, it returns a refusal that says that the session
-// has ended.
+// unlessEnded returns err. If a worker refused because the session is on no host, and the
+// session has ended, it returns a refusal that says so.
 func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error) error {
 	if core.ExitCode(err) != core.ExitRefused {
 		return err
@@ -35,7 +34,7 @@ func unlessEnded(ctx context.Context, t *conn.Conn, id, doing string, err error)
 	return conn.RefuseEnded(doing+" session "+id, v)
 }
 
-// workDiff prints what changed in a session's work folder since the session began.
+// workDiff prints the changes in a work folder since the session began.
 func workDiff(ctx context.Context, a *core.App, worker *api.Client, id string, moving bool) error {
 	d, err := worker.WorkDiff(ctx, id, moving)
 	if err != nil {
@@ -129,8 +128,8 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 	return c
 }
 
-// fetch writes all files into a temporary folder inside the folder to. When all have
-// arrived, it moves them to their places.
+// fetch unpacks into a temporary folder below the folder to. When all files have arrived,
+// it moves them to their places.
 func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
 	made, err := makeFolder(to)
 	if err != nil {
@@ -160,7 +159,7 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 		unpacked <- err
 	}()
 	err = worker.FetchFiles(ctx, id, paths, moving, w)
-	w.CloseWithError(err) // without an error, readers get a plain io.EOF, the only error that they take for the end
+	w.CloseWithError(err) // without an error, readers get io.EOF
 	if uerr := <-unpacked; err == nil && uerr != nil {
 		return nil, core.Failed("write to %s: %v", to, uerr)
 	}
@@ -180,7 +179,6 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 	return files, nil
 }
 
-// makeFolder creates a folder if it does not exist.
 func makeFolder(dir string) (made bool, err error) {
 	switch info, err := os.Stat(dir); {
 	case err == nil && info.IsDir():
@@ -194,7 +192,7 @@ func makeFolder(dir string) (made bool, err error) {
 	return true, nil
 }
 
-// unpack extracts an archive of regular files below root. Nothing is written elsewhere.
+// unpack extracts regular files below root only.
 func unpack(root *os.Root, from io.Reader) (files []string, err error) {
 	in := tar.NewReader(from)
 	for {

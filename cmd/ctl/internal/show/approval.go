@@ -10,12 +10,10 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 )
 
-// givenInEntry describes the answers and the grant of a recorded decision, from the data of
-// its transcript entry.
 func givenInEntry(data map[string]string) string {
 	var answers map[string][]string
 	if text := data["answers"]; text != "" && json.Unmarshal([]byte(text), &answers) != nil {
-		answers = nil // the text is not ours
+		answers = nil // not ours
 	}
 	var secret []string
 	if data["secret"] != "" {
@@ -24,7 +22,7 @@ func givenInEntry(data map[string]string) string {
 	return core.Clean(GivenText(answers, secret, json.RawMessage(data["grant"])))
 }
 
-// GivenText describes the answers and the grant of a decision, in one line.
+// GivenText describes a decision's answers and grant.
 func GivenText(answers map[string][]string, secret []string, grant json.RawMessage) string {
 	var out []string
 	for _, id := range slices.Sorted(maps.Keys(answers)) {

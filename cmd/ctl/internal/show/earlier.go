@@ -7,8 +7,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// EarlierText describes an earlier decision on the same request that was lost when its
-// codex process ended.
+// EarlierText describes an earlier decision on the request, lost with its codex process.
 func EarlierText(e *protocol.EarlierDecision) string {
 	if e == nil {
 		return ""
@@ -31,8 +30,7 @@ func EarlierText(e *protocol.EarlierDecision) string {
 	return fmt.Sprintf("%s earlier%s (%s)", word, by, e.Approval)
 }
 
-// Messages lists the messages that codex does not have or may not have, and the newest
-// message that it has.
+// Messages lists messages that codex may lack, and the newest others.
 func Messages(p *core.Printer, all []protocol.MessageView) {
 	var rows [][]core.Cell
 	for i, m := range all {

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// BudgetText describes the budget of a session. It is empty if the budget is unknown.
+// BudgetText describes a budget.
 func BudgetText(b *protocol.BudgetView) string {
 	if b == nil {
 		return ""
@@ -31,7 +31,7 @@ func BudgetText(b *protocol.BudgetView) string {
 	return strings.Join(out, "; ")
 }
 
-// BudgetWarnings lists the bounds that are almost reached.
+// BudgetWarnings lists bounds almost reached.
 func BudgetWarnings(b *protocol.BudgetView) string {
 	if b == nil {
 		return ""
@@ -39,7 +39,7 @@ func BudgetWarnings(b *protocol.BudgetView) string {
 	return strings.Join(b.Warnings, "; ")
 }
 
-// ConfineText describes in one line what a session's commands may do.
+// ConfineText says what commands may do.
 func ConfineText(words map[string]string) string {
 	if words["sandbox"] == "" {
 		return ""
@@ -56,7 +56,7 @@ func ConfineText(words map[string]string) string {
 	return text
 }
 
-// PolicyLine describes a session's policy in one line.
+// PolicyLine describes a policy.
 func PolicyLine(v *protocol.PolicyView) string {
 	if v == nil {
 		return ""
@@ -68,7 +68,7 @@ func PolicyLine(v *protocol.PolicyView) string {
 	return text
 }
 
-// AttemptsText says how long an operation has been failing, and when it is tried again.
+// AttemptsText says since when something fails, and when it is retried.
 func AttemptsText(w *protocol.WaitingView) string {
 	if w == nil {
 		return ""
@@ -76,11 +76,11 @@ func AttemptsText(w *protocol.WaitingView) string {
 	return fmt.Sprintf("%s; %d failed since %s (%s)", core.Age(w.NextAt), w.Attempt, core.Age(w.Since), w.Kind)
 }
 
-// WidestWait bounds the column that says what a session waits for, so that a long error
-// does not push other columns off the screen. `session show` prints all of it.
+// WidestWait bounds a column, so that long errors do not hide others. `session show` prints
+// all.
 const WidestWait = 70
 
-// ProgressText returns the newest progress report and its age, in one line.
+// ProgressText returns the newest progress report.
 func ProgressText(p *protocol.ProgressView) string {
 	if p == nil {
 		return ""

@@ -9,7 +9,7 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// RoundTime shortens a duration: 2h for 2h0m0s.
+// RoundTime shortens 2h0m0s to 2h.
 func RoundTime(d string) string {
 	if strings.HasSuffix(d, "m0s") {
 		d = strings.TrimSuffix(d, "0s")
@@ -20,8 +20,7 @@ func RoundTime(d string) string {
 	return d
 }
 
-// PauseText names the person who paused a pool, the time and the reason. It is empty if the
-// pool is not paused.
+// PauseText says who paused a pool, when and why.
 func PauseText(p *protocol.PoolPause) string {
 	if p == nil {
 		return ""
@@ -43,7 +42,7 @@ func When(t *time.Time) string {
 	return core.Age(*t)
 }
 
-// WorkText says which part of the work folder a snapshot holds.
+// WorkText says what a snapshot has of the work folder.
 func WorkText(m snapshots.Manifest) string {
 	if m.WorkWhy != "" {
 		return m.Work + ", though git was asked for: " + m.WorkWhy

@@ -12,17 +12,16 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A Renderer prints a conversation as it happens: streamed text, commands, coloured diffs.
-// It cleans all text from hosts and models first.
+// A Renderer prints a conversation as it happens, all text cleaned.
 type Renderer struct {
 	P       *core.Printer
-	open    string             // the item whose text is being streamed, with no line end yet
-	kind    protocol.EntryType // the type of that item
-	said    strings.Builder    // the text of that item that has been streamed
-	Quiet   bool               // entries and deltas are not shown (ctl -q)
-	SkipOwn bool               // the user's own messages are not repeated
+	open    string             // the item being streamed
+	kind    protocol.EntryType // of that item
+	said    strings.Builder    // its text so far
+	Quiet   bool               // show no entries and deltas (ctl -q)
+	SkipOwn bool               // do not repeat the user's messages
 	far     time.Time          // time of the newest progress report
-	told    map[string]bool    // the reports with the time far that were shown
+	told    map[string]bool    // reports of that time
 }
 
 func (r *Renderer) Event(ev api.Event) {
@@ -42,7 +41,7 @@ func (r *Renderer) Event(ev api.Event) {
 	}
 }
 
-// Progress shows the model's progress reports (report_progress), each once.
+// Progress shows each progress report once.
 func (r *Renderer) Progress(now *protocol.ProgressView) {
 	if !r.Further(now) || r.Quiet {
 		return
@@ -51,8 +50,8 @@ func (r *Renderer) Progress(now *protocol.ProgressView) {
 	r.P.Printf("%s\n", r.P.Paint(core.Dim, "· progress: "+core.Clean(now.String())))
 }
 
-// Further reports whether a progress report is new. The same report comes from the worker
-// and later from the workflow. Reports of an older codex often have the same time.
+// Further reports whether a report is new: worker and workflow both send it, and an older
+// codex's often share a time.
 func (r *Renderer) Further(now *protocol.ProgressView) bool {
 	if now == nil || now.At.Before(r.far) {
 		return false
@@ -61,7 +60,7 @@ func (r *Renderer) Further(now *protocol.ProgressView) bool {
 	if r.told[key] {
 		return false
 	}
-	if r.told == nil || now.At.After(r.far) { // reports of earlier times cannot come again
+	if r.told == nil || now.At.After(r.far) { // earlier times do not come again
 		r.told = map[string]bool{}
 	}
 	r.told[key], r.far = true, now.At
@@ -72,7 +71,7 @@ func (r *Renderer) delta(d protocol.Delta) {
 	if r.open != d.Item {
 		r.EndLine()
 		if d.Type == protocol.EntryCommand {
-			return // a command's output is shown when it has ended, under its command
+			return // shown at its end
 		}
 		r.open, r.kind = d.Item, d.Type
 	}
@@ -94,8 +93,8 @@ func (r *Renderer) EndLine() {
 
 func (r *Renderer) Entry(e protocol.Entry) {
 	if r.open != "" && r.open == e.Item && r.kind == e.Type {
-		// The text was streamed, except for an end that was held back, or a beginning that
-		// came before ctl was connected.
+		// All was streamed except an end that was held back, or a beginning from before ctl
+		// was connected.
 		rest, whole := strings.CutPrefix(e.Text, r.said.String())
 		if whole && e.Type == protocol.EntryAssistant {
 			r.P.Printf("%s", core.Clean(rest))
@@ -154,8 +153,7 @@ func (r *Renderer) Entry(e protocol.Entry) {
 	}
 }
 
-// ruled names the policy rule that decided a request or left it to people, unless the
-// entry's text already names it.
+// ruled names the policy rule unless the text does.
 func ruled(e protocol.Entry) string {
 	rule := core.Clean(e.Data["rule"])
 	if rule == "" || strings.Contains(e.Text, fmt.Sprintf("rule %q", e.Data["rule"])) {
@@ -199,7 +197,6 @@ func ended(p *core.Printer, status string) string {
 
 func indent(s string) string { return "  " + strings.ReplaceAll(s, "\n", "\n  ") }
 
-// lastLines keeps the last n lines of a long output.
 func lastLines(s string, n int) string {
 	lines := strings.Split(s, "\n")
 	if len(lines) <= n {
@@ -228,7 +225,7 @@ func Diff(p *core.Printer, diff string) {
 	}
 }
 
-// unsure says that codex may or may not have received a message.
+// unsure says that nobody knows whether codex has a message.
 func unsure(e protocol.Entry) string {
 	if e.Data["delivery"] == string(protocol.Sent) {
 		return " (whether it reached codex is not known)"

@@ -9,8 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// FreshenUse updates the usage of a session with newer values. The session itself learns
-// them only when its pump returns.
+// FreshenUse updates a session's usage, which the session learns only when its pump
+// returns.
 func FreshenUse(v *protocol.SessionView, u *protocol.Use) {
 	if u == nil {
 		return
@@ -27,7 +27,7 @@ func useView(u protocol.Use) protocol.UsageView {
 	return protocol.UsageView{Input: u.Usage.Input, Output: u.Usage.Output, Cached: u.Usage.Cached, Context: protocol.ViewContext(u.Context)}
 }
 
-// UseLine is a usage line of follow -o json.
+// UseLine is a line of follow -o json.
 type UseLine struct {
 	Event      string                   `json:"event"`
 	Usage      protocol.UsageView       `json:"usage"`
@@ -35,14 +35,14 @@ type UseLine struct {
 	RateLimits *protocol.RateLimitsView `json:"rate_limits,omitempty"`
 }
 
-// LineOf returns the usage line for u.
+// LineOf returns the line for u.
 func LineOf(u protocol.Use) UseLine {
 	turn := u
 	turn.Usage, turn.Context = u.TurnUsage, nil
 	return UseLine{"usage", useView(u), useView(turn), protocol.ViewRateLimits(u.RateLimits)}
 }
 
-// Text returns the line as text. It is empty if nothing was used.
+// Text is empty if nothing was used.
 func (l UseLine) Text() string {
 	parts := []string{Tokens(l.Usage)}
 	if c := ContextText(l.Usage.Context); c != "" {
@@ -57,7 +57,7 @@ func (l UseLine) Text() string {
 	return "· tokens: " + strings.Join(parts, "; ")
 }
 
-// ContextText says how full the context window is.
+// ContextText says how full the context is.
 func ContextText(c *protocol.ContextView) string {
 	if c == nil || c.Window <= 0 {
 		return ""
@@ -65,7 +65,7 @@ func ContextText(c *protocol.ContextView) string {
 	return fmt.Sprintf("%d of %d of the context (%d %%)", c.Used, c.Window, 100*c.Used/c.Window)
 }
 
-// RateText says how much of the rate limits is used.
+// RateText says how much of the limits is used.
 func RateText(l *protocol.RateLimitsView) string {
 	if l == nil {
 		return ""
@@ -90,7 +90,7 @@ func RateText(l *protocol.RateLimitsView) string {
 	return strings.Join(parts, "; ")
 }
 
-// Tokens formats the tokens that a session or a turn has used.
+// Tokens formats tokens.
 func Tokens(u protocol.UsageView) string {
 	if u.Input+u.Output == 0 {
 		return ""

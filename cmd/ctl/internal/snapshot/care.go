@@ -123,9 +123,8 @@ func printChecked(p *core.Printer, out protocol.CheckSnapshotsResult) {
 	p.Printf("%d snapshots, %d chunks in %d packs: %s\n", out.Snapshots, out.Chunks, out.Packs, word)
 }
 
-// ofStore runs a workflow on the whole store, shows its progress and waits for its end.
-// Only one workflow with this id runs at a time. A workflow that already runs may do
-// something else, so ofStore waits for its end before it starts another.
+// ofStore runs a workflow on the whole store. It first waits for one that already runs,
+// which may do something else.
 func ofStore(ctx context.Context, a *core.App, doing, id, kind string, in, out any) error {
 	t, err := conn.Open(ctx, a)
 	if err != nil {

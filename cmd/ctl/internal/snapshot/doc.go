@@ -1,3 +1,3 @@
-// Package snapshot is `ctl snapshot`: taking, listing, exporting, pruning and checking
-// snapshots, and starting sessions from them.
+// Package snapshot is `ctl snapshot`: taking, listing, exporting, pruning, checking and
+// restoring.
 package snapshot

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 )
 
-// A snapshotFile is the JSON of an export.
+// A snapshotFile is an export's JSON.
 type snapshotFile struct {
 	ID   string `json:"id"`
 	File string `json:"file"`
@@ -41,7 +41,7 @@ func exportSnapshot(ctx context.Context, a *core.App, id, file string) error {
 		return err
 	}
 	if file == "-" && (core.IsTerminal(a.Out) || a.Flags.Output == "json") {
-		return core.Usage("%s: - writes a tar archive: name a file, or give it to a program", doing)
+		return core.Usage("%s: - writes a tar archive to standard output: name a file, or pipe it to a program", doing)
 	}
 	place, err := "", error(nil)
 	if file != "-" {

@@ -122,8 +122,8 @@ func listSnapshots(ctx context.Context, a *core.App, t *conn.Conn, worker *api.C
 	return nil
 }
 
-// hasSession refuses a session id that does not exist. Snapshots outlive their sessions, so
-// hasSession is called only if the id has no snapshots.
+// hasSession refuses an unknown session. Snapshots outlive sessions, so it is called only
+// for ids without any.
 func hasSession(ctx context.Context, t *conn.Conn, doing, id string) error {
 	_, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
 	if err = t.Explain(ctx, doing, err); core.ExitCode(err) == core.ExitNotFound {
@@ -143,8 +143,7 @@ func snapshotRow(m snapshots.Manifest) []core.Cell {
 	return []core.Cell{core.Painted(core.Bold, m.ID), core.Plain(m.Turn), core.Plain(m.CreatedAt), core.Plain(m.Files), core.Plain(core.Size(m.Bytes)), core.Plain(core.Size(m.AddedBytes)), core.Plain(strings.Join(oddities(m), ", "))}
 }
 
-// oddities lists unusual properties of a snapshot that a person should know before using
-// it.
+// oddities lists what a person should know before using a snapshot.
 func oddities(m snapshots.Manifest) (out []string) {
 	if m.Masked > 0 {
 		out = append(out, fmt.Sprintf("%d secrets masked", m.Masked))
@@ -178,8 +177,6 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// snapshot finds a snapshot by its id. It also returns the connection and the worker that
-// it used.
 func snapshot(ctx context.Context, a *core.App, id string) (snapshots.Manifest, *conn.Conn, *api.Client, error) {
 	var m snapshots.Manifest
 	if err := checkSnapshot(id); err != nil {
@@ -193,7 +190,7 @@ func snapshot(ctx context.Context, a *core.App, id string) (snapshots.Manifest, 
 	return m, t, worker, conn.APIFailure("find snapshot "+id, err)
 }
 
-// checkSnapshot refuses a text that cannot be the id of a snapshot.
+// checkSnapshot refuses what cannot be an id.
 func checkSnapshot(id string) error {
 	if _, err := snapshots.SessionOf(id); err != nil {
 		return core.Usage("%q is not the id of a snapshot", id).Hinted("`ctl snapshot list` shows them: SESSION.snap-…")

@@ -1,3 +1,2 @@
-// Package stack is `ctl up`, `ctl down`, `ctl status` and `ctl doctor`: running a stack on
-// this machine, and showing the state of any stack.
+// Package stack is `ctl up`, `ctl down`, `ctl status` and `ctl doctor`.
 package stack

@@ -24,13 +24,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// Limits of what doctor accepts.
 const (
 	diskNeeded = 1 << 30 // bytes
 	clockSkew  = 5 * time.Second
 )
 
-// A finding is the result of one check.
 type finding struct {
 	Name   string `json:"name"`
 	OK     bool   `json:"ok"`
@@ -82,7 +80,7 @@ is wrong. Hosts have a doctor of their own: ctl host check NAME.`,
 	}
 }
 
-// examine runs all checks. A check that fails does not stop the others.
+// examine runs all checks, even after failures.
 func examine(ctx context.Context, a *core.App) []finding {
 	var out []finding
 	add := func(name string, err error, hint, format string, args ...any) {
@@ -128,7 +126,7 @@ func examine(ctx context.Context, a *core.App) []finding {
 	add("state folder", err, "make it writable for you, or name another one with --state", "%s", dir)
 	free, err := diskFree(dir)
 	if err == nil && free < diskNeeded {
-		err = fmt.Errorf("%d MiB are free where %s is: that is soon full", free>>20, dir)
+		err = fmt.Errorf("only %d MiB are free on the disk of %s", free>>20, dir)
 	}
 	add("disk space", err, "make room, or name another folder with --state", "%d MiB free", free>>20)
 	identity, keys := keyFiles(a, dir, info, stackErr == nil)
@@ -144,7 +142,6 @@ func examine(ctx context.Context, a *core.App) []finding {
 	return out
 }
 
-// examineService checks Temporal, the workers and what they report.
 func examineService(ctx context.Context, a *core.App, add func(string, error, string, string, ...any)) {
 	t, err := conn.Open(ctx, a)
 	if err != nil {
@@ -177,7 +174,7 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	var split, mixed error
 	for _, st := range statuses {
 		if st.Store.ID != id {
-			split = fmt.Errorf("two workers believe in different stores: %s (%s) and %s (%s)", id, statuses[0].Store.URL, st.Store.ID, st.Store.URL)
+			split = fmt.Errorf("two workers use different stores: %s (%s) and %s (%s)", id, statuses[0].Store.URL, st.Store.ID, st.Store.URL)
 		}
 		if st.Version != first {
 			mixed = fmt.Errorf("workers of two versions run: %s and %s", first, st.Version)
@@ -201,8 +198,8 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
 }
 
-// sameKeys checks that ctl and all workers encrypt with the same key, and that the UI of
-// our own stack can decode payloads.
+// sameKeys checks that ctl and all workers encrypt with one key, and that our stack's UI
+// can decode payloads.
 func sameKeys(a *core.App, t *conn.Conn, statuses []api.Status) error {
 	ours, _ := t.Codec.Encrypts()
 	endpoints := 0
@@ -229,7 +226,6 @@ func payloadsOf(t *conn.Conn, statuses []api.Status) string {
 	return v.payloads()
 }
 
-// runs checks that a program can be run on this machine.
 func runs(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -245,8 +241,7 @@ func firstLine(s string) string {
 	return line
 }
 
-// writable checks that a file can be created in the folder, or in its nearest parent that
-// exists.
+// writable checks the folder, or its nearest existing parent.
 func writable(dir string) error {
 	dir = existing(dir)
 	f, err := os.CreateTemp(dir, ".fairlead-*")
@@ -273,9 +268,8 @@ func diskFree(dir string) (uint64, error) {
 	return st.Bavail * uint64(st.Bsize), nil
 }
 
-// keyFiles returns the files with the keys of the store and of Temporal's payloads: those
-// of the running stack, or those that a stack in dir would use. A name is empty if there is
-// no such file and the config names none.
+// keyFiles returns the key files of store and payloads: of the running stack, or for a
+// stack in dir. A name is empty if the config names none and there is no such file.
 func keyFiles(a *core.App, dir string, info *stack.Info, up bool) (identity, keys string) {
 	if up {
 		return info.Identity, info.PayloadKey
@@ -298,7 +292,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// readable checks that a secret file is private and can be loaded.
+// readable checks that a secret file is private and loads.
 func readable(path string, load func() error) error {
 	if err := private(path); err != nil {
 		return err
@@ -306,7 +300,6 @@ func readable(path string, load func() error) error {
 	return load()
 }
 
-// private checks that only the owner of a file can read it.
 func private(path string) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// downWait is how long a stack may take to drain and stop.
+// downWait bounds draining and stopping.
 const downWait = 90 * time.Second
 
 func Down(a *core.App) *cobra.Command {

@@ -22,8 +22,7 @@ type statusView struct {
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
-		// PayloadKey is the id of the key with which ctl encrypts its payloads; empty if it
-		// does not encrypt them.
+		// PayloadKey is the id of ctl's key; empty if ctl does not encrypt payloads.
 		PayloadKey    string `json:"payload_key"`
 		CodecEndpoint string `json:"codec_endpoint"`
 	} `json:"temporal"`
@@ -38,7 +37,6 @@ type statusView struct {
 	} `json:"versions"`
 }
 
-// A poolLine is the summary of a zone's pool.
 type poolLine struct {
 	Zone    string              `json:"zone"`
 	Slots   int                 `json:"slots"`
@@ -47,8 +45,8 @@ type poolLine struct {
 	Paused  *protocol.PoolPause `json:"paused,omitempty"`
 }
 
-// poolLines queries each zone. It omits a zone that does not answer, because the list of
-// workers already shows that the zone has no worker.
+// poolLines leaves out zones that do not answer: the list of workers shows that they have
+// none.
 func poolLines(ctx context.Context, a *core.App, t *conn.Conn) []poolLine {
 	lines := []poolLine{}
 	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
@@ -119,7 +117,6 @@ func status(ctx context.Context, a *core.App, t *conn.Conn) (*statusView, error)
 	return v, nil
 }
 
-// payloads says whether the payloads that Temporal keeps are encrypted.
 func (v *statusView) payloads() string {
 	if v.Temporal.PayloadKey == "" {
 		return "plain: whoever reads Temporal's database reads prompts and commands"

@@ -23,10 +23,10 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// upWait is how long a stack may take until everything answers.
+// upWait bounds the wait until everything answers.
 const upWait = 90 * time.Second
 
-// maxWorkers is far more than one machine can use.
+// maxWorkers is far more than a machine can use.
 const maxWorkers = 64
 
 type upFlags struct {
@@ -64,12 +64,11 @@ the worker. Whoever can open the UI on this machine can read it, so
 	c.Flags().StringVar(&f.codex, "codex", "", "`folder` of the codex that is brought to hosts (default: codex.source of the config, or what `make tools` installed)")
 	c.Flags().IntVar(&f.workers, "workers", 1, "how many workers; with 0 only the server runs")
 	c.Flags().IntVar(&f.readyFD, "ready-fd", 0, "")
-	_ = c.Flags().MarkHidden("ready-fd") // fails only for a flag that does not exist
+	_ = c.Flags().MarkHidden("ready-fd") // fails only for unknown flags
 	return c
 }
 
-// stackOptions finds everything that a stack needs, and reports what is missing before
-// anything starts.
+// stackOptions finds what a stack needs, and reports what is missing.
 func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 	var opts stack.Options
 	conf, err := a.Config()
@@ -105,7 +104,7 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 	return opts, nil
 }
 
-// defaultCodex returns the folder where `make tools` puts codex, beside the folder of ctl.
+// defaultCodex is where `make tools` puts codex.
 func defaultCodex() string {
 	self, err := os.Executable()
 	if err != nil {
@@ -117,7 +116,6 @@ func defaultCodex() string {
 	return filepath.Join(filepath.Dir(filepath.Dir(self)), ".tools", "codex-"+config.CodexVersion)
 }
 
-// up runs the stack in this process until it is told to stop.
 func up(ctx context.Context, a *core.App, f upFlags) error {
 	report := func(v upReport) { foreground(a, v) }
 	if f.readyFD > 0 {
@@ -139,7 +137,7 @@ func up(ctx context.Context, a *core.App, f upFlags) error {
 	return nil
 }
 
-// An upReport is the message of a detached stack to the ctl that started it.
+// An upReport tells ctl how its detached stack started.
 type upReport struct {
 	Info    *stack.Info `json:"info,omitempty"`
 	Code    int         `json:"code,omitempty"`
@@ -167,7 +165,7 @@ func runStack(ctx context.Context, a *core.App, f upFlags, ready func(stack.Info
 	}
 	opts.Logger = slog.New(slog.NewJSONHandler(out, nil))
 
-	// ^C and SIGTERM stop a stack. That is not an error.
+	// ^C and SIGTERM stop a stack without an error.
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	wait := a.Wait(upWait)
@@ -192,7 +190,7 @@ func runStack(ctx context.Context, a *core.App, f upFlags, ready func(stack.Info
 
 var errNotUp = errors.New("the stack did not come up")
 
-// warnings prints the supervisor's log lines above level info as text.
+// warnings prints log lines above level info as text.
 type warnings struct{ w io.Writer }
 
 func (w warnings) Write(p []byte) (int, error) {
@@ -205,7 +203,6 @@ func (w warnings) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// foreground reports that the stack is up.
 func foreground(a *core.App, v upReport) {
 	if v.Info != nil {
 		_ = showStack(a, *v.Info) // a closed terminal does not stop the stack
@@ -232,7 +229,6 @@ func showStack(a *core.App, info stack.Info) error {
 	})
 }
 
-// workersOf returns the API addresses of a stack's workers.
 func workersOf(info stack.Info) string {
 	if len(info.Workers) == 0 {
 		return "none (worker.yaml in the state folder is a config for one)"
@@ -244,9 +240,9 @@ func workersOf(info stack.Info) string {
 	return strings.Join(at, ", ")
 }
 
-// upDetached starts a supervisor in a session (setsid) of its own and waits for its report.
+// upDetached starts a supervisor in its own session (setsid) and waits for its report.
 func upDetached(ctx context.Context, a *core.App, f upFlags) error {
-	opts, err := stackOptions(a, f) // report mistakes here, at the terminal
+	opts, err := stackOptions(a, f) // report mistakes at the terminal
 	if err != nil {
 		return err
 	}
@@ -289,7 +285,7 @@ func upDetached(ctx context.Context, a *core.App, f upFlags) error {
 	}()
 	select {
 	case <-ctx.Done():
-		_ = cmd.Process.Signal(syscall.SIGTERM) // the supervisor may have ended already
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 		r.Close()
 		<-words
 		_ = cmd.Wait()
@@ -300,12 +296,12 @@ func upDetached(ctx context.Context, a *core.App, f upFlags) error {
 			err := cmd.Wait()
 			return core.Failed("start a stack: the supervisor exited without a report (%v)", err).Hinted("see %s", filepath.Join(opts.Dir, "logs"))
 		case v.Info == nil:
-			_ = cmd.Wait() // the report says why it ended
+			_ = cmd.Wait() // the report says why
 			return &core.Error{Code: v.Code, Kind: v.Kind, Message: v.Message, Hint: v.Hint}
 		}
 		info := *v.Info
 		if err := cmd.Process.Release(); err != nil {
-			return core.Failed("leave the stack to itself (pid %s): %v", strconv.Itoa(info.Supervisor), err)
+			return core.Failed("detach the supervisor (pid %s): %v", strconv.Itoa(info.Supervisor), err)
 		}
 		return showStack(a, info)
 	}

@@ -11,14 +11,14 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// BudgetHelp and BudgetExample describe the value of --budget.
+// BudgetHelp and BudgetExample describe --budget.
 const (
 	BudgetHelp    = "`tokens=N,turns=N,time=D,turn=D,approvals=N,commands=N`, or some of them: what the session may use in all, and (turn) the longest turn; a running turn is interrupted where it ends"
 	BudgetExample = "--budget tokens=200000,turns=20,time=8h,turn=2h,approvals=50,commands=500"
 )
 
-// ParseBudget reads the value of --budget. Bounds that are not named stay unset. The bound
-// time is for all turns together, and the bound turn is for each turn. 0 removes a bound.
+// ParseBudget reads --budget. time bounds all turns together, turn each one. 0 removes a
+// bound; bounds that are not named stay unset.
 func ParseBudget(text string) (protocol.Budget, error) {
 	var b protocol.Budget
 	counts := map[string]**int64{"tokens": &b.Tokens, "turns": &b.Turns, "approvals": &b.Approvals, "commands": &b.Commands}
@@ -40,7 +40,7 @@ func ParseBudget(text string) (protocol.Budget, error) {
 		d, err := time.ParseDuration(value)
 		switch {
 		case name != "time" && name != "turn":
-			return b, core.Usage("--budget: %q is none of tokens=N, turns=N, time=D, turn=D, approvals=N, commands=N", part).Hinted(BudgetExample)
+			return b, core.Usage("--budget: %q is not one of tokens=N, turns=N, time=D, turn=D, approvals=N, commands=N", part).Hinted(BudgetExample)
 		case err != nil || d < 0 || name == "turn" && d == 0:
 			return b, core.Usage("--budget: %s=%s is not a duration", name, value).Hinted("%s=90m or %s=2h", name, name)
 		case name == "time":
@@ -52,13 +52,12 @@ func ParseBudget(text string) (protocol.Budget, error) {
 	return b, nil
 }
 
-// SameBudget gives a session that continues from a snapshot the same budget as the former
-// session. Nothing of it counts as used. --budget and --turn-timeout replace single bounds.
-// If the former budget is unknown, the user must state one, because without a budget the
-// session could use more than the former one could.
+// SameBudget gives a session that continues from a snapshot the former budget, unused.
+// --budget and --turn-timeout replace single bounds. An unknown budget must be stated, or
+// the session could use more.
 func SameBudget(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, asked string, given func(flag string) bool) error {
 	words := m.Budget
-	if former.Budget != nil { // it may have been changed since the snapshot
+	if former.Budget != nil { // perhaps changed since the snapshot
 		words = former.Budget.Words()
 	}
 	if words == "" && !given("budget") {
@@ -75,8 +74,7 @@ func SameBudget(opt *session.Options, m snapshots.Manifest, former protocol.Sess
 	return budgetOf(opt, asked)
 }
 
-// budgetOf sets the bounds of a session from the text form of a budget. An empty text sets
-// none.
+// budgetOf sets the bounds that words name.
 func budgetOf(opt *session.Options, words string) error {
 	if words == "" {
 		return nil

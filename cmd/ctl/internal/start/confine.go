@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// confineFlags are the sandbox settings beside the mode. Paths are paths on the host. Each
-// path needs its own flag, because a path may contain a comma.
+// confineFlags are the sandbox settings beside the mode. Paths are on the host and may
+// contain commas, so each has its own flag.
 type confineFlags struct {
 	profile, network string
 	read, write      []string
@@ -30,7 +30,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.network, "network", "", "the network of commands: on, off, or `HOST[,HOST…]`, each as api.example.com or *.example.com (default: as the sandbox or the profile sets it)")
 }
 
-// set puts the flags into a session's options. It refuses flags that contradict each other.
+// set puts the flags into the options, and refuses contradictions.
 func (f *confineFlags) set(opt *session.Options) error {
 	c := hosts.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
 	c.Network, c.Hosts = networkWords(f.network)
@@ -47,7 +47,6 @@ func (f *confineFlags) set(opt *session.Options) error {
 	return nil
 }
 
-// networkWords reads the value of --network: on, off or a list of hosts.
 func networkWords(text string) (word string, hosts []string) {
 	switch text {
 	case "", protocol.NetworkOn, protocol.NetworkOff:
@@ -59,13 +58,13 @@ func networkWords(text string) (word string, hosts []string) {
 	return protocol.NetworkHosts, hosts
 }
 
-// If flags do not state a sandbox setting, SameConfinement takes it over from the session
-// of a snapshot. These settings never widen a sandbox that is given by a flag: with
-// read-only it takes over no writable folder, and with full access it takes over nothing.
+// SameConfinement takes over settings that no flag states from a snapshot's session. They
+// never widen a sandbox given by flag: read-only takes over no writable folder, full access
+// nothing.
 func SameConfinement(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	words := former.Options
 	switch {
-	case m.Policy != "": // a snapshot that records the policy also records the sandbox settings
+	case m.Policy != "": // such a snapshot records the sandbox settings, too
 		words = m.Confine
 	case len(words) == 0 && !slices.ContainsFunc([]string{"sandbox", "profile", "read", "write", "network"}, given):
 		return core.Usage("restore snapshot %s: neither the snapshot nor session %s says what the sandbox settings were", m.ID, m.Session).
@@ -84,7 +83,7 @@ func SameConfinement(opt *session.Options, m snapshots.Manifest, former protocol
 	if !given("profile") {
 		c.Profile = was.Profile
 	}
-	read, write := c.Read, c.Write // for a path that flags name, the flag decides
+	read, write := c.Read, c.Write // flags decide about the paths they name
 	if !given("read") {
 		c.Read = Without(was.Read, write)
 	}
@@ -104,12 +103,11 @@ func SameConfinement(opt *session.Options, m snapshots.Manifest, former protocol
 	return core.Usage("%v", err)
 }
 
-// Without returns the paths that are not among the others.
+// Without returns the paths that are not among others.
 func Without(paths, others []string) []string {
 	return slices.DeleteFunc(slices.Clone(paths), func(p string) bool { return slices.Contains(others, p) })
 }
 
-// confinedAsItWas reads the sandbox settings from another session's options.
 func confinedAsItWas(words map[string]string) hosts.Confinement {
 	lines := func(text string) []string {
 		if text == "" {

@@ -1,4 +1,3 @@
-// Package start holds the common parts of all commands that start sessions: the flags, the
-// options made from them, the checks before anything starts, and the message and files that
-// go with a start. Sessions, batches and schedules use it.
+// Package start has what commands that start sessions share: flags, options, checks, and
+// what goes with the message.
 package start

@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// Flags holds the flags that set up a session.
+// Flags set up a session.
 type Flags struct {
 	host, seed, dir, model, effort string
 	seedPool                       string
@@ -77,7 +77,7 @@ func (f *Flags) options() (session.Options, error) {
 		}
 		f.watch.turnBound = b.TurnTimeout != ""
 	}
-	if IsSnapshot(f.GoOn.Work) { // if --snapshot has the id of a snapshot, the session starts from it; otherwise it is the policy for later snapshots
+	if IsSnapshot(f.GoOn.Work) { // start from that snapshot; otherwise it is the policy for later ones
 		f.Work.snapshot, f.GoOn.Work = f.GoOn.Work, ""
 	}
 	if err := f.GoOn.set(&opt); err != nil {
@@ -115,7 +115,7 @@ func (f *Flags) options() (session.Options, error) {
 		return opt, err
 	}
 	if !protocol.IsSandbox(f.sandbox) || f.sandbox == protocol.ByProfile {
-		return opt, core.Usage("--sandbox %q is none of read-only, workspace-write, danger-full-access", f.sandbox)
+		return opt, core.Usage("--sandbox %q is not one of read-only, workspace-write, danger-full-access", f.sandbox)
 	}
 	if err := f.confine.set(&opt); err != nil {
 		return opt, err
@@ -123,22 +123,22 @@ func (f *Flags) options() (session.Options, error) {
 	switch f.policy {
 	case "untrusted", "on-request", "never":
 	default:
-		return opt, core.Usage("--approval-policy %q is none of untrusted, on-request, never", f.policy)
+		return opt, core.Usage("--approval-policy %q is not one of untrusted, on-request, never", f.policy)
 	}
 	switch f.onInterrupt {
 	case protocol.InterruptAsk, protocol.InterruptContinue, protocol.InterruptFail:
 	default:
-		return opt, core.Usage("--on-interrupt %q is none of ask, continue, fail", f.onInterrupt)
+		return opt, core.Usage("--on-interrupt %q is not one of ask, continue, fail", f.onInterrupt)
 	}
 	switch f.credentials {
 	case protocol.CredentialsPlanted, protocol.CredentialsBroker:
 	default:
-		return opt, core.Usage("--credentials %q is none of planted, broker", f.credentials)
+		return opt, core.Usage("--credentials %q is not one of planted, broker", f.credentials)
 	}
 	switch f.onAuth {
 	case "", protocol.AuthRetry, protocol.AuthAsk:
 	default:
-		return opt, core.Usage("--on-auth %q is none of retry, ask", f.onAuth)
+		return opt, core.Usage("--on-auth %q is not one of retry, ask", f.onAuth)
 	}
 	if f.credentials == protocol.CredentialsBroker && f.seed == "" {
 		return opt, core.Usage("--credentials broker needs a --seed that is a ChatGPT login")
@@ -155,7 +155,7 @@ func (f *Flags) options() (session.Options, error) {
 // IsSnapshot reports whether a word is the id of a snapshot.
 func IsSnapshot(word string) bool { return strings.Contains(word, ".snap-") }
 
-// Options combines the flags and the config.
+// Options combines flags and config.
 func Options(a *core.App, f *Flags) (session.Options, error) {
 	opt, err := f.options()
 	if err == nil {
@@ -174,8 +174,7 @@ func Options(a *core.App, f *Flags) (session.Options, error) {
 	return opt, startable(opt)
 }
 
-// startable returns the error with which the session's workflow would refuse these options.
-// Without this check such a session would start and fail at once.
+// startable refuses options that the workflow would refuse.
 func startable(opt session.Options) error {
 	if err := opt.Check(); err != nil {
 		return core.Usage("the session would be refused: %v", err).Because(err)
@@ -190,7 +189,7 @@ func (f *Flags) SessionID() (string, error) {
 	return f.ID, core.CheckName("session id", f.ID)
 }
 
-// ChooseFlags are the flags of `session set` for codex's settings.
+// ChooseFlags are codex's settings in `session set`.
 type ChooseFlags struct {
 	model, effort, name string
 	anyModel            bool
@@ -203,7 +202,7 @@ func (f *ChooseFlags) Add(c *cobra.Command) {
 	c.Flags().BoolVar(&f.anyModel, "any-model", false, "accept a model that codex does not list, for example one of your own provider")
 }
 
-// Set returns the chosen settings, or nil if no flag was given.
+// Set returns the settings; nil without a flag.
 func (f *ChooseFlags) Set(c *cobra.Command) *protocol.Set {
 	m := protocol.Set{By: core.Person(), Model: f.model, Effort: f.effort, AnyModel: f.anyModel}
 	if c.Flags().Changed("name") {

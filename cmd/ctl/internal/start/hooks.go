@@ -8,7 +8,6 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A hooksFile is the content of the file that --hooks names.
 type hooksFile struct {
 	AfterCreate  string `yaml:"after_create"`
 	BeforeRun    string `yaml:"before_run"`

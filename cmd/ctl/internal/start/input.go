@@ -24,15 +24,13 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// InputFlags are the flags for what is sent with a message: images, files and an output
-// schema.
+// InputFlags are for what goes with a message.
 type InputFlags struct {
 	images, files []string
 	schema        string
 }
 
-// Add adds the flags. A message that steers a turn has no output schema, because the turn
-// belongs to another message.
+// Add adds the flags. A steering message has no output schema: the turn belongs to another.
 func (f *InputFlags) Add(c *cobra.Command, steers bool) {
 	fl := c.Flags()
 	fl.StringArrayVar(&f.images, "image", nil, "show the model the image in this `FILE` (PNG, JPEG, GIF or WebP, 20 MiB at most); repeatable")
@@ -42,20 +40,20 @@ func (f *InputFlags) Add(c *cobra.Command, steers bool) {
 	}
 }
 
-// Extras is the data that goes with a message. It was checked, and is not in the store yet.
+// Extras go with a message. They are checked, not stored.
 type Extras struct {
 	inputs []localInput
 	schema []byte
-	Work   *WorkspaceFlags // the source of the work folder; nil if the session has already started
+	Work   *WorkspaceFlags // nil once the session has started
 }
 
-// A localInput is a file on this machine that goes with a message.
+// A localInput is a file on this machine.
 type localInput struct {
 	protocol.Input
 	path string
 }
 
-// Look checks the files and the schema, before anything starts.
+// Look checks the files and the schema.
 func (f *InputFlags) Look() (Extras, error) {
 	var x Extras
 	for _, list := range []struct {
@@ -92,8 +90,7 @@ func (f *InputFlags) Look() (Extras, error) {
 	return x, nil
 }
 
-// Named returns the values that identify the extras in the digest of a request. Paths are
-// not among them.
+// Named identifies the extras in a request's digest, without paths.
 func (x Extras) Named() []any {
 	out := []any{string(x.schema)}
 	for _, in := range x.inputs {
@@ -102,7 +99,6 @@ func (x Extras) Named() []any {
 	return out
 }
 
-// lookInput checks a file and computes its digest.
 func lookInput(flag string, kind protocol.InputKind, path string) (in localInput, err error) {
 	r, size, err := core.OpenRegular(flag, path)
 	if err != nil {
@@ -135,8 +131,7 @@ func lookInput(flag string, kind protocol.InputKind, path string) (in localInput
 	return in, nil
 }
 
-// Attach uploads the extras to the store, under folder, and puts references to them into
-// the message.
+// Attach uploads the extras under folder for the message.
 func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Extras, m *protocol.Message) error {
 	a.Flags.Quiet = a.Flags.Quiet || len(x.schema) > 0 // only the JSON result is printed
 	if len(x.schema) <= protocol.MaxSchemaInline {
@@ -171,7 +166,6 @@ func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Ext
 	return nil
 }
 
-// threadFlags are settings of a codex thread.
 type threadFlags struct{ instructions, personality string }
 
 func (f *threadFlags) add(c *cobra.Command) {
@@ -182,8 +176,7 @@ func (f *threadFlags) add(c *cobra.Command) {
 
 func (f *threadFlags) set(opt *session.Options) error {
 	text := f.instructions
-	// A text without spaces is a file name, not an instruction, even if no such file
-	// exists.
+	// A text without spaces is a file name, even if there is no such file.
 	if _, err := os.Stat(text); text != "" && (err == nil || !strings.ContainsFunc(text, unicode.IsSpace)) {
 		data, err := core.ReadSmall("--instructions", text, protocol.MaxInstructions)
 		if err != nil {

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// placeFlags select the hosts that are suitable for a session, and its order in the queue.
+// placeFlags select hosts and the order in line.
 type placeFlags struct {
 	labels, prefer []string
 	tenant         string
@@ -23,8 +23,7 @@ func (f *placeFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.priority, "priority", protocol.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
 }
 
-// set checks the flags. It stores the form k=v as a label, as earlier versions did. All
-// other forms are selectors.
+// set stores k=v as a label, as earlier versions did, and other forms as selectors.
 func (f *placeFlags) set(opt *session.Options) error {
 	if f.tenant != "" {
 		if err := core.CheckName("tenant", f.tenant); err != nil {
@@ -32,7 +31,7 @@ func (f *placeFlags) set(opt *session.Options) error {
 		}
 	}
 	if f.priority < protocol.FirstPriority || f.priority > protocol.LastPriority {
-		return core.Usage("--priority %d: %d is first, %d last", f.priority, protocol.FirstPriority, protocol.LastPriority)
+		return core.Usage("--priority %d: want %d (first) to %d (last)", f.priority, protocol.FirstPriority, protocol.LastPriority)
 	}
 	if f.priority != protocol.DefaultPriority {
 		opt.Priority = f.priority

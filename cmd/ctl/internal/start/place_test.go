@@ -23,7 +23,7 @@ func TestLabelsAndSelectorsAreToldApart(t *testing.T) {
 		"not a number":       {labels: []string{"mem>=much"}, priority: 3},
 		"--prefer: selector": {prefer: []string{"=v"}, priority: 3},
 		"is not a tenant":    {tenant: "The Team", priority: 3},
-		"1 is first, 5 last": {priority: 6},
+		"want 1 (first) to":  {priority: 6},
 	} {
 		err := bad.set(&session.Options{})
 		if core.ExitCode(err) != core.ExitUsage || !strings.Contains(err.Error(), want) {

@@ -14,14 +14,13 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// judgeFlags names the policy of a session.
 type judgeFlags struct{ file string }
 
 func (f *judgeFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.file, "policy", "", "rules that decide what codex asks for, in `FILE`, or - for standard input (`ctl policy check` says what is wrong with it); the word none means no policy")
 }
 
-// set reads the policy. A broken policy is an error, so no session is started.
+// set refuses a broken policy.
 func (f *judgeFlags) set(a *core.App, opt *session.Options) error {
 	if f.file == "" || f.file == noPolicy {
 		return nil
@@ -31,7 +30,7 @@ func (f *judgeFlags) set(a *core.App, opt *session.Options) error {
 	return err
 }
 
-// ReadPolicy returns the text of a policy file, if the policy is valid.
+// ReadPolicy returns the text of a valid policy file.
 func ReadPolicy(a *core.App, name string) (string, error) {
 	data, err := a.Input("--policy", name)
 	switch {
@@ -48,12 +47,11 @@ func ReadPolicy(a *core.App, name string) (string, error) {
 	return string(data), nil
 }
 
-// noPolicy is the value of --policy for a session without a policy.
+// noPolicy is the value of --policy for no policy.
 const noPolicy = "none"
 
-// SamePolicy gives a session that continues from a snapshot the former session's policy,
-// unless --policy was given. So a policy is not lost by accident. If the former policy is
-// unknown, the user must state one.
+// SamePolicy gives a session that continues from a snapshot the former policy, unless
+// --policy is given. An unknown one must be stated.
 func SamePolicy(ctx context.Context, t *conn.Conn, opt *session.Options, m snapshots.Manifest, known bool, given func(flag string) bool) error {
 	if given("policy") {
 		return nil
@@ -69,9 +67,8 @@ func SamePolicy(ctx context.Context, t *conn.Conn, opt *session.Options, m snaps
 	return err
 }
 
-// policyAsItWas returns the policy of a snapshot's session. text is the policy that the
-// session reports, if known. The session's id may belong to a later session by now, so the
-// digest in the snapshot decides.
+// policyAsItWas returns a snapshot's policy; text is what the session reports, if known. A
+// later session may have the id, so the snapshot's digest decides.
 func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error) {
 	was := snapshots.NoPolicy
 	if text != "" {
@@ -87,5 +84,5 @@ func policyAsItWas(m snapshots.Manifest, text string, known bool) (string, error
 			Hinted("say it with --policy FILE or --policy none")
 	}
 	return "", core.Usage("restore snapshot %s: its session had the policy %s, and session %s cannot supply that policy", m.ID, m.Policy[:min(12, len(m.Policy))], m.Session).
-		Hinted("give it with --policy FILE (`sha256sum FILE` begins so), or say --policy none")
+		Hinted("give it with --policy FILE (`sha256sum FILE` begins with the same digits), or say --policy none")
 }

@@ -11,8 +11,7 @@ import (
 	"golang.org/x/text/message"
 )
 
-// checkOutputSchema says what is wrong with a JSON schema, and where. Without this
-// check, the provider would refuse the schema only when a turn runs.
+// checkOutputSchema finds mistakes that the provider would only find in a turn.
 func checkOutputSchema(data []byte) error {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {
@@ -21,7 +20,7 @@ func checkOutputSchema(data []byte) error {
 	const here = "schema.json"
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nowhere{})
-	c.UseRegexpEngine(anyPattern) // patterns are not in Go's dialect
+	c.UseRegexpEngine(anyPattern) // not Go's dialect
 	if err := c.AddResource(here, doc); err != nil {
 		return err
 	}
@@ -38,17 +37,16 @@ func checkOutputSchema(data []byte) error {
 	return err
 }
 
-// nowhere is a loader that refuses to load other schemas. Providers do not load them
-// either.
+// nowhere loads no schemas, like providers.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
-	return nil, fmt.Errorf("it refers to %s, and nothing is loaded: put what it needs under $defs", url)
+	return nil, fmt.Errorf("it refers to %s, and other documents are not loaded: put the definitions under $defs", url)
 }
 
 func anyPattern(pattern string) (jsonschema.Regexp, error) { return unmatched(pattern), nil }
 
-// unmatched is a pattern that is only part of a schema. It is never matched.
+// unmatched is never matched.
 type unmatched string
 
 func (unmatched) MatchString(string) bool { return true }

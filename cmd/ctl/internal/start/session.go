@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// canBePlaced checks, before anything starts, that some host can ever meet the selectors.
+// canBePlaced refuses selectors that no host can ever meet.
 func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
 	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
 		return nil
@@ -26,7 +26,7 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
 	var v protocol.PlaceView
 	err := t.Ask(ctx, "find a host", protocol.PoolID(opt.Zone), protocol.QueryPlace, &v, protocol.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
 	if conn.NoInventory(err) || errors.Is(err, context.DeadlineExceeded) {
-		return nil // the session waits until there are hosts
+		return nil // the session waits for hosts
 	}
 	if err == nil && v.Never != nil {
 		return conn.FailureExit("find a host", v.Never)
@@ -34,11 +34,10 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
 	return err
 }
 
-// CheckNames refuses hosts, seeds, pools and zones that do not exist, before anything
-// starts.
+// CheckNames refuses unknown hosts, seeds, pools and zones.
 func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Options) error {
 	a.Begins = true
-	if err := startable(opt); err != nil { // check the options again, because a restore takes over some from the snapshot
+	if err := startable(opt); err != nil { // again: a restore takes over options
 		return err
 	}
 	if err := t.KnownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
@@ -68,20 +67,18 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Opti
 	return nil
 }
 
-// WorkflowOptions returns the options with which the workflow of a session is started.
+// WorkflowOptions returns the options of a session's workflow.
 func WorkflowOptions(id string, opt session.Options) client.StartWorkflowOptions {
 	return client.StartWorkflowOptions{
 		ID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(opt.Zone),
-		// An id is used for one session only, so that transcripts of two sessions never
-		// mix.
+		// Transcripts of two sessions with one id would mix.
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		StaticSummary:            "codex session " + id,
 	}
 }
 
-// Session starts a session without a message. there is true if the same request has
-// already started it.
+// Session starts a session without a message; there says that the same request already did.
 func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, k *conn.Keyed) (there bool, err error) {
 	if there, err := k.Look(ctx, t); err != nil || there {
 		return there, err
@@ -122,13 +119,12 @@ func Prompt(a *core.App, arg string) (string, error) {
 	return text, nil
 }
 
-// OfSession returns the name of a new folder in the store for the data of a session.
+// OfSession names a new folder for a session's data.
 func OfSession(id string) string {
 	return owned.Owner{Kind: owned.Session, ID: id}.NewFolder()
 }
 
-// Message returns a message with a text. A long text is first uploaded to the store, under
-// folder.
+// Message returns a message. It uploads a long text under folder.
 func Message(ctx context.Context, a *core.App, t *conn.Conn, folder, text, id string) (protocol.Message, error) {
 	if id == "" {
 		id = "m-" + core.RandomID()

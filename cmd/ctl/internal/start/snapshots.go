@@ -12,14 +12,13 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// goOnFlags say what snapshots keep of a session, and what happens when the session is idle
-// or its host is lost.
+// goOnFlags are for snapshots, idle sessions, and lost hosts.
 type goOnFlags struct {
 	Work, when, hostLost             string
 	exclude                          []string
 	every, parkAfter, lostAfter, ttl time.Duration
 	startTimeout                     time.Duration
-	given                            func(flag string) bool // nil: no flag was given
+	given                            func(flag string) bool // nil: none was given
 }
 
 func (f *goOnFlags) add(c *cobra.Command) {
@@ -36,10 +35,8 @@ func (f *goOnFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.lostAfter, "lost-after", 0, "a host that cannot be reached for so long is lost (default 5m)")
 }
 
-// parkByDefault is how long an idle session keeps its host and credentials.
 const parkByDefault = 30 * time.Minute
 
-// Limits of the flags' values.
 const (
 	leastEvery   = time.Minute
 	leastPark    = time.Second
@@ -49,14 +46,13 @@ const (
 	mostExcludes = 4 << 10 // bytes of all patterns
 )
 
-// set puts the flags into a session's options.
 func (f *goOnFlags) set(opt *session.Options) error {
 	if err := f.check(); err != nil {
 		return err
 	}
 	opt.Snapshot = protocol.SnapshotOptions{Work: f.Work, Exclude: f.exclude, When: f.when, Every: f.every}
 	if f.when == protocol.SnapshotOff {
-		f.parkAfter = 0 // check has refused --park-after together with a policy that takes no snapshots
+		f.parkAfter = 0 // check has refused --park-after here
 	}
 	opt.TTL = f.ttl
 	if f.given != nil && f.given("start-timeout") {
@@ -105,7 +101,7 @@ func (f *goOnFlags) checkExcludes() error {
 		return core.Usage("--snapshot-exclude: the patterns take %d bytes, at most %d", n, mostExcludes).Hinted("a pattern may have * and ** in it, as in .gitignore")
 	}
 	if len(f.exclude) > 0 && f.Work == protocol.WorkNone {
-		return core.Usage("--snapshot none holds nothing of the work folder that --snapshot-exclude could leave out")
+		return core.Usage("--snapshot-exclude has no effect with --snapshot none, which keeps nothing of the work folder")
 	}
 	for _, p := range f.exclude {
 		switch {
@@ -118,7 +114,6 @@ func (f *goOnFlags) checkExcludes() error {
 	return nil
 }
 
-// oneOf refuses a value that is not one of the words. An empty value is allowed.
 func oneOf(flag, is string, words ...string) error {
 	if is == "" {
 		return nil
@@ -128,5 +123,5 @@ func oneOf(flag, is string, words ...string) error {
 			return nil
 		}
 	}
-	return core.Usage("%s %q is none of %s", flag, is, strings.Join(words, ", "))
+	return core.Usage("%s %q is not one of %s", flag, is, strings.Join(words, ", "))
 }

@@ -11,7 +11,6 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// toolFlags hold --tools: the tools of Fairlead that codex may call.
 type toolFlags struct{ names string }
 
 func (f *toolFlags) add(c *cobra.Command) {
@@ -31,7 +30,7 @@ func (f *toolFlags) set(opt *session.Options) error {
 		if err := pumps.CheckTools(names); err != nil {
 			return core.Usage("--tools: %v", err).Hinted("or all, or none")
 		}
-		slices.Sort(names) // so that equal sets are equal requests
+		slices.Sort(names) // equal sets are equal requests
 		opt.Tools = names
 	}
 	return nil

@@ -11,13 +11,12 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// watchdogFlags are time limits for codex and the model, and what happens at a limit. Flags
-// that are not given have the values of the config.
+// watchdogFlags are time limits for codex and the model. The config has the defaults.
 type watchdogFlags struct {
 	startup, request, silence, quiet time.Duration
 	onLimit                          string
-	given                            func(flag string) bool // nil: all flags count as given
-	turnBound                        bool                   // a budget limits the time of a turn
+	given                            func(flag string) bool // nil: all count as given
+	turnBound                        bool                   // the budget limits a turn's time
 }
 
 func (f *watchdogFlags) add(c *cobra.Command) {
@@ -30,7 +29,6 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail, or wait (for its end, at most 6h or as long as the policy says, and say the same again); default: as the policy says, else fail")
 }
 
-// set puts the flags into a session's options. conf has the values of the config.
 func (f *watchdogFlags) set(opt *session.Options, conf config.Timeouts) error {
 	if err := oneOf("--on-limit", f.onLimit, protocol.LimitFail, protocol.LimitWait); err != nil {
 		return err

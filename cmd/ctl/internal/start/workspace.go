@@ -18,7 +18,7 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// WorkspaceFlags say what a session's work folder contains at the start.
+// WorkspaceFlags say what a work folder begins with.
 type WorkspaceFlags struct {
 	repo, ref, user, tokenFile, knownHosts string
 	snapshot, hooks, upload                string
@@ -26,8 +26,8 @@ type WorkspaceFlags struct {
 	forward, keep                          bool
 	timeout                                time.Duration
 
-	Tree  *snapshots.LocalTree // the folder of --upload
-	token string               // read from tokenFile; it is sent to the store only
+	Tree  *snapshots.LocalTree // of --upload
+	token string               // of tokenFile, for the store only
 }
 
 func (f *WorkspaceFlags) add(c *cobra.Command) {
@@ -46,7 +46,7 @@ func (f *WorkspaceFlags) add(c *cobra.Command) {
 	fl.BoolVar(&f.keep, "keep-work", false, "leave the work folder on the host when the session closes")
 }
 
-// set puts the flags into a session's options. It sends nothing.
+// set fills in the options. It sends nothing.
 func (f *WorkspaceFlags) set(opt *session.Options) error {
 	w := workspaces.Workspace{Snapshot: f.snapshot, Keep: f.keep}
 	if f.timeout != workspaces.CloneTimeout {
@@ -68,7 +68,7 @@ func (f *WorkspaceFlags) set(opt *session.Options) error {
 		if err := f.readTree(); err != nil {
 			return err
 		}
-		// This is a part of the request's digest, so another content makes another request.
+		// Other content makes another request.
 		w.Uploaded = fmt.Sprintf("%s@%.12s", filepath.Base(f.Tree.Dir()), f.Tree.Digest)
 	}
 	if f.hooks != "" {
@@ -85,7 +85,7 @@ func (f *WorkspaceFlags) set(opt *session.Options) error {
 	return nil
 }
 
-// one returns an error if the flags name more than one source for the work folder.
+// one refuses several sources.
 func (f *WorkspaceFlags) one(dir string) error {
 	var given []string
 	for _, g := range []struct{ flag, is string }{{"--repo", f.repo}, {"--upload", f.upload}, {"--from-snapshot", f.snapshot}, {"--dir", dir}} {
@@ -118,7 +118,7 @@ func (f *WorkspaceFlags) readTree() error {
 	return nil
 }
 
-// maxToken is larger than any server's token, in bytes.
+// maxToken exceeds any token.
 const maxToken = 4 << 10
 
 func (f *WorkspaceFlags) readRepoFiles(r *workspaces.Repo) error {
@@ -146,9 +146,8 @@ func (f *WorkspaceFlags) readRepoFiles(r *workspaces.Repo) error {
 	return nil
 }
 
-// Send uploads the token and the folder to the store. The token belongs to the session. But
-// if other sessions share these options, shared is set: it is the folder of their batch or
-// schedule, and the token is stored there.
+// Send uploads the token and the folder. The token belongs to session id, or to shared: the
+// folder of a batch or schedule.
 func (f *WorkspaceFlags) Send(ctx context.Context, a *core.App, t *conn.Conn, id, shared string, opt *session.Options) error {
 	if f.token == "" && f.Tree == nil {
 		return nil

@@ -53,7 +53,7 @@ func TestAWorkspaceThatCannotBeIsRefusedBeforeAnythingStarts(t *testing.T) {
 		"two to begin with":      {args: []string{"--repo", "https://example.com/a.git", "--from-snapshot", "s.snap-x"}, says: "give one of them"},
 		"a folder and a clone":   {args: []string{"--repo", "https://example.com/a.git"}, dir: "/srv/app", says: "give one of them"},
 		"a token in clear":       {args: []string{"--repo", "http://example.com/a.git", "--git-token-file", token}, says: "https"},
-		"a token of two lines":   {args: []string{"--repo", "https://example.com/a.git", "--git-token-file", file("two", "a\nb\n")}, says: "no token"},
+		"a token of two lines":   {args: []string{"--repo", "https://example.com/a.git", "--git-token-file", file("two", "a\nb\n")}, says: "not a valid token"},
 		"a token that is gone":   {args: []string{"--repo", "https://example.com/a.git", "--git-token-file", filepath.Join(dir, "gone")}, says: "no such file"},
 		"an unknown hook":        {args: []string{"--hooks", file("h1", "after_all: x\nbefor_run: y\n")}, says: "befor_run"},
 		"hooks without a hook":   {args: []string{"--hooks", file("h2", "timeout: 3s\n")}, says: "no hook"},

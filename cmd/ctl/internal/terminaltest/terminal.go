@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Open returns the two ends of a pseudo-terminal: the person's end and the program's end.
-// Both are closed when the test ends.
+// Open returns the person's and the program's end of a pseudo-terminal. The test's end
+// closes both.
 func Open(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
