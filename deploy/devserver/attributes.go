@@ -10,10 +10,8 @@ import (
 	"go.temporal.io/server/common/searchattribute/sadefs"
 )
 
-// attributes maps the names of search attributes to their types.
 type attributes map[string]enumspb.IndexedValueType
 
-// ownAttributes returns the search attributes that Fairlead's workflows set.
 func ownAttributes() attributes {
 	return attributes{
 		"FairleadState":     enumspb.INDEXED_VALUE_TYPE_KEYWORD,
@@ -33,7 +31,7 @@ func ownAttributes() attributes {
 
 var attributeName = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]*$`)
 
-// add takes one NAME=TYPE of the command line. The type's case does not matter.
+// add takes one NAME=TYPE, with a type in any case.
 func (a attributes) add(s string) error {
 	name, kind, ok := strings.Cut(s, "=")
 	if !ok || !attributeName.MatchString(name) {
@@ -71,9 +69,8 @@ func attributeType(s string) (enumspb.IndexedValueType, error) {
 	return 0, fmt.Errorf("%q is no type of a search attribute: use one of %s", s, strings.Join(known, ", "))
 }
 
-// place gives every wanted attribute a column of its type, in the columns that
-// aliases (column to name) leaves free, and reports whether aliases changed.
-// What stands in aliases stays where it is: rows already written depend on it.
+// place gives every wanted attribute a free column of its type, and reports whether aliases
+// (column to name) changed. Existing aliases stay, because rows depend on them.
 func (a attributes) place(aliases map[string]string) (bool, error) {
 	columns := sadefs.GetDBIndexSearchAttributes(nil).CustomSearchAttributes
 	placed := make(map[string]string, len(aliases))

@@ -18,19 +18,17 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// clusterName is written into every database; the Temporal CLI uses the same, so
-// that a file of one opens with the other.
+// clusterName is that of the Temporal CLI, so that each opens files of the other.
 const clusterName = "active"
 
 const storeName = "sqlite"
 
-// visibilityRPS is how many list and count calls a second a namespace may make.
-// SQLite is slower than that: the point is not to be refused at 10.
+// visibilityRPS bounds the list and count calls of a namespace per second. SQLite is slower
+// than this; the default of 10 would be the narrower limit.
 const visibilityRPS = 1000
 
-// sqlConfig returns how the server reaches its database; db is empty for memory.
-// The same value must be used for every connection of this process: the plugin
-// shares connections by it.
+// sqlConfig configures the server's database, in memory if db is empty. All connections of
+// this process must use the same value, by which the plugin shares them.
 func sqlConfig(db string, pragmas map[string]string) *config.SQL {
 	c := &config.SQL{PluginName: sqliteplugin.PluginName, MaxConns: 1, MaxIdleConns: 1}
 	if db == "" {
@@ -41,23 +39,22 @@ func sqlConfig(db string, pragmas map[string]string) *config.SQL {
 		c.ConnectAttributes = map[string]string{
 			"mode":         "rw",
 			"journal_mode": "wal", // two to four times as fast as the default
-			// FULL: what was acknowledged is on the disk, also after a power cut. With
-			// NORMAL (1) a cut takes the last commits along: messages that were accepted.
+			// FULL: what was acknowledged is on the disk. With NORMAL (1) a power cut loses
+			// the last commits.
 			"synchronous":  "2",
-			"busy_timeout": "10000", // for people who look at the file with other programs
+			"busy_timeout": "10000", // for other programs that look at the file
 		}
 	}
 	maps.Copy(c.ConnectAttributes, pragmas)
 	return c
 }
 
-// services are the parts of the server, the frontend first.
 var services = []primitives.ServiceName{
 	primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
 }
 
-// serverConfig describes a server of one process and one shard. The inner
-// services get free ports on loopback.
+// serverConfig describes a server of one process and one shard. The inner services get free
+// ports on loopback.
 func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
 	frontend := hostPort(o.ip, o.port)
 	c := &config.Config{
@@ -106,7 +103,7 @@ func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
 	return c, nil
 }
 
-// staticHosts tells the services where the others are, so that none gossips.
+// staticHosts replaces gossip between the services.
 func staticHosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 	hosts := make(map[primitives.ServiceName]static.Hosts)
 	for _, name := range services {
@@ -116,7 +113,6 @@ func staticHosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
 	return hosts
 }
 
-// dynamicClient holds the server settings: ours, overridden by those asked for.
 func dynamicClient(asked dynamicconfig.ConfigValueMap) dynamicconfig.StaticClient {
 	c := dynamicconfig.StaticClient{
 		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): visibilityRPS,

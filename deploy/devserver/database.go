@@ -16,23 +16,21 @@ import (
 	"modernc.org/sqlite"
 )
 
-// database is a file that this process alone may use until it is closed.
+// database is a file that only this process may use until it is closed.
 type database struct {
 	path string
 	lock *fileLock
 }
 
-// openDatabase makes the file at path ready for a server of version mine:
-// locked, its schema that of this server, copied first if an older server wrote
-// it. A file that is missing or empty becomes a new database. On an error the
-// file is as it was, but for tables added by a schema upgrade that had
-// already been completed.
+// openDatabase locks the file at path for a server of version mine and upgrades its schema,
+// after a copy if an older server wrote it. A missing or empty file becomes a new database.
+// On an error the file is as it was, or has only the tables of a completed upgrade.
 func openDatabase(ctx context.Context, path, mine string, logger log.Logger) (_ *database, err error) {
 	dir := filepath.Dir(path)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("open database %s: there is no folder %s: make it, or give another --db-filename", path, dir)
 	}
-	// One file may have several names; the lock must be the same for all.
+	// A file with several names must have one lock.
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		path = real
 	}
@@ -68,7 +66,7 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	if err != nil {
 		return err
 	}
-	// Only now is it touched: merely reading it can move the WAL into the file.
+	// Not earlier: even a read can move the WAL into the file.
 	if s != stepCreate {
 		written, err := d.written(ctx)
 		if err != nil {
@@ -80,7 +78,7 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	}
 	switch s {
 	case stepCreate:
-		// The stamp goes first: a database without one would count as foreign.
+		// First, because a database without a stamp would count as foreign.
 		if err := writeStamp(d.path, mine); err != nil {
 			return err
 		}
@@ -103,7 +101,6 @@ func (d *database) prepare(ctx context.Context, mine string, logger log.Logger) 
 	return nil
 }
 
-// size returns the size of the file, 0 if there is none.
 func (d *database) size() (int64, error) {
 	info, err := os.Stat(d.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -118,7 +115,6 @@ func (d *database) size() (int64, error) {
 	return info.Size(), nil
 }
 
-// written reports whether the database has any table.
 func (d *database) written(ctx context.Context) (bool, error) {
 	n := 0
 	err := d.withDB(ctx, func(ctx context.Context, db *sql.DB) error {
@@ -130,8 +126,8 @@ func (d *database) written(ctx context.Context) (bool, error) {
 	return n > 0, nil
 }
 
-// createPrivate makes the file before SQLite does, since SQLite gives -wal and
-// -shm the permissions of the file and histories are nobody else's business.
+// createPrivate makes the file before SQLite does. -wal and -shm get the file's
+// permissions.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -140,8 +136,8 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// copyAside copies the database as version left it, what stands in the WAL
-// included, and returns the copy's name. The copy is one file, complete.
+// copyAside copies the database as version left it, with the WAL, into one file, and
+// returns its name.
 func (d *database) copyAside(ctx context.Context, version string) (string, error) {
 	tmp, err := scratch(d.path+".bak", func(tmp string) error {
 		if err := createPrivate(tmp); err != nil {
@@ -183,8 +179,8 @@ func copyPages(c driver.Conn, to string) error {
 	return b.Finish()
 }
 
-// withDB lends a connection of ours to f. It is closed before the server opens
-// its own, with what it wrote checkpointed into the file.
+// withDB calls f with a connection that is closed, and thus checkpointed, before the server
+// opens its own.
 func (d *database) withDB(ctx context.Context, f func(context.Context, *sql.DB) error) error {
 	db, err := sql.Open("sqlite", fileURI(d.path, url.Values{"mode": {"rw"}, "_pragma": {"busy_timeout=10000"}}))
 	if err != nil {
@@ -194,8 +190,8 @@ func (d *database) withDB(ctx context.Context, f func(context.Context, *sql.DB) 
 	return errors.Join(f(ctx, db), db.Close())
 }
 
-// close brings what stands in the WAL into the file, so that at rest the
-// database is one file, and gives up the lock. The server must have stopped.
+// close moves the WAL into the file, so that at rest the database is one file. The server
+// must have stopped.
 func (d *database) close(ctx context.Context) error {
 	if d == nil {
 		return nil
@@ -210,7 +206,6 @@ func (d *database) close(ctx context.Context) error {
 	return errors.Join(err, d.lock.release())
 }
 
-// uriPath writes path so that SQLite reads it back as it is.
 func uriPath(path string) string {
 	return (&url.URL{Path: path}).EscapedPath()
 }

@@ -18,18 +18,17 @@ import (
 	"go.temporal.io/server/common/dynamicconfig"
 )
 
-// defaultRetention is how long a closed workflow can still be read.
 const defaultRetention = 30 * 24 * time.Hour
 
 // options is a checked command line.
 type options struct {
 	ip         string
-	port       int // 0: chosen by the operating system
+	port       int // 0: any
 	uiIP       string
-	uiPort     int  // 0: chosen by the operating system
+	uiPort     int  // 0: any
 	uiPortSet  bool // otherwise port+1000 is preferred
 	headless   bool
-	codec      string // the UI's codec endpoint, or empty
+	codec      string // the UI's; may be empty
 	db         string // absolute, or empty for memory
 	pragmas    map[string]string
 	namespaces []string
@@ -40,16 +39,13 @@ type options struct {
 	logFormat  string
 }
 
-// errHelp asks for the list of flags.
 var errHelp = errors.New("help asked for")
 
-// list is a flag that may be given several times.
 type list []string
 
 func (l *list) String() string     { return strings.Join(*l, " ") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// raw is the command line as it was typed.
 type raw struct {
 	options
 	namespaces, pragmas, dynamic, attributes list
@@ -75,7 +71,6 @@ func flagSet(r *raw) *flag.FlagSet {
 	return fs
 }
 
-// usage returns the list of flags for people.
 func usage() string {
 	var b strings.Builder
 	b.WriteString("usage: devserver server start-dev [flags]\n       devserver version\n\n")
@@ -91,8 +86,8 @@ func usage() string {
 	return b.String()
 }
 
-// parse checks the arguments behind "server start-dev". Every error says which
-// flag is wrong and what it takes.
+// parse checks the arguments after "server start-dev". Every error names the flag and what
+// it takes.
 func parse(args []string) (*options, error) {
 	var r raw
 	fs := flagSet(&r)
@@ -232,7 +227,7 @@ func sortedKeys[V any](m map[string]V) []string {
 	return slices.Sorted(maps.Keys(m))
 }
 
-// hostPort is an address that can be dialled from this machine.
+// hostPort is an address that this machine can dial.
 func hostPort(ip string, port int) string {
 	if a := net.ParseIP(ip); a.IsUnspecified() {
 		ip = "127.0.0.1"

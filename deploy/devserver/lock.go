@@ -8,16 +8,14 @@ import (
 	"syscall"
 )
 
-// refusal is an error that means: this must not be done, as things stand.
+// refusal is an error for the exit status exitRefused.
 type refusal struct{ error }
 
-// fileLock keeps other servers away from a database. The kernel gives it up
-// when the process dies, however it dies.
+// fileLock keeps other servers away from a database until the process dies.
 type fileLock struct{ f *os.File }
 
-// lockFile takes path+".lock" or refuses at once. The lock stands beside the
-// database because SQLite's own locks on the database would be lost with any
-// other descriptor of that file being closed.
+// lockFile locks path+".lock" or refuses at once. A lock on the database itself would be
+// lost when any other descriptor of that file is closed.
 func lockFile(path string) (*fileLock, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -31,7 +29,7 @@ func lockFile(path string) (*fileLock, error) {
 		return nil, refusal{fmt.Errorf("database %s is in use by another server%s: stop that one, or give another --db-filename", path, holder(f))}
 	}
 	l := &fileLock{f}
-	// The number is a courtesy to whoever is refused; the lock itself is the flock.
+	// The pid is only for messages.
 	if err := f.Truncate(0); err == nil {
 		fmt.Fprintf(f, "%d\n", os.Getpid())
 	}
@@ -47,8 +45,7 @@ func holder(f *os.File) string {
 	return ""
 }
 
-// release gives the lock up. The file stays: removing it would let two servers
-// hold locks on two files of one name.
+// release keeps the file: otherwise two servers could lock two files of one name.
 func (l *fileLock) release() error {
 	if l == nil {
 		return nil

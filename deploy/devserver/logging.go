@@ -6,9 +6,8 @@ import (
 	"go.uber.org/zap/zapcore"
 )
 
-// newLogger returns a logger to standard error and a function that silences it
-// (but at level debug): the parts of a server that stops complain at length of
-// each other's absence, and nobody should look for a fault there.
+// newLogger also returns a function that silences the logger (except at level debug),
+// because the parts of a stopping server report each other's absence.
 func newLogger(level, format string) (log.Logger, func()) {
 	if level == "never" {
 		return log.NewNoopLogger(), func() {}

@@ -12,7 +12,6 @@ import (
 	"syscall"
 )
 
-// Exit statuses.
 const (
 	exitDone    = 0
 	exitFailed  = 1
@@ -49,7 +48,7 @@ func start(args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "devserver:", err)
 		return exitUsage
 	}
-	// A second signal ends the process at once; the database does not mind.
+	// A second signal ends the process at once, which the database survives.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)

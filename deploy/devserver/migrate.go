@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// migrate turns the schema that tx sees into want. Tables that want does not
-// know are left alone, rows and all.
+// migrate turns the schema that tx sees into want. Tables unknown to want stay.
 func migrate(ctx context.Context, tx *sql.Tx, want *schema) error {
 	have, err := readSchema(ctx, tx)
 	if err != nil {
@@ -39,14 +38,13 @@ func (m *migration) exec(stmt string, args ...any) {
 	}
 }
 
-// grown reports whether table exists but no longer as want has it.
+// grown reports whether table exists but differs from want.
 func (m *migration) grown(table string) bool {
 	h, w := m.have.byName[table], m.want.byName[table]
 	return h != nil && w != nil && !w.virtual() && !h.same(w)
 }
 
-// derived reports whether o holds nothing that cannot be made again, and the
-// table that it is made from.
+// derived reports whether o can be made again from a table, and from which one.
 func derived(o *object) (from string, ok bool) {
 	if o.kind != "table" {
 		return o.table, true
@@ -59,9 +57,9 @@ func derived(o *object) (from string, ok bool) {
 	return from, ok
 }
 
-// dropDerived removes the indexes, triggers and full-text tables that are out of
-// date or stand on a table that is about to be rebuilt. The newest goes first:
-// triggers before the full-text tables that they write to.
+// dropDerived removes the indexes, triggers and full-text tables that are out of date or
+// depend on a grown table. The newest goes first: triggers before the full-text tables that
+// they write to.
 func (m *migration) dropDerived() {
 	for i := len(m.have.order) - 1; i >= 0; i-- {
 		o := m.have.byName[m.have.order[i]]
@@ -77,8 +75,7 @@ func (m *migration) dropDerived() {
 	}
 }
 
-// rebuildTables replaces each table that has grown by one of the new
-// definition, with the rows of the old one.
+// rebuildTables replaces each grown table by one of the new definition, with the same rows.
 func (m *migration) rebuildTables() {
 	for _, name := range m.want.order {
 		if !m.grown(name) {
@@ -93,8 +90,8 @@ func (m *migration) rebuildTables() {
 	}
 }
 
-// createMissing makes what want has and the database has not, in want's order:
-// tables, indexes, full-text tables (which read their content anew), triggers.
+// createMissing makes what the database lacks, in want's order: tables, indexes, full-text
+// tables (which read their content again), triggers.
 func (m *migration) createMissing() {
 	for _, name := range m.want.order {
 		o := m.want.byName[name]

@@ -21,10 +21,9 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 )
 
-// ensureNamespaces makes each named namespace exist, with the given retention
-// and at least the given search attributes. It writes to the database before
-// the server runs, so that the first call already finds everything: a running
-// server would take up to a minute to notice a new attribute.
+// ensureNamespaces makes each namespace exist, with the given retention and at least the
+// given search attributes. It writes to the database before the server runs, because a
+// running server would notice a new attribute only after up to a minute.
 func ensureNamespaces(ctx context.Context, store *config.SQL, names []string, retention time.Duration, want attributes) error {
 	db, err := tsql.NewSQLDB(sqlplugin.DbKindMain, store, resolver.NewNoopResolver(), log.NewNoopLogger(), metrics.NoopMetricsHandler)
 	if err != nil {
@@ -67,7 +66,8 @@ func ensureNamespace(ctx context.Context, db sqlplugin.DB, name string, retentio
 	if !changed && !isNew {
 		return tx.Rollback()
 	}
-	// The order of a server's own update: take the next notification version, count up the configuration.
+	// As in a server's own update: take the next notification version, increment the config
+	// version.
 	meta, err := tx.LockNamespaceMetadata(ctx)
 	if err != nil {
 		return err
@@ -92,8 +92,7 @@ func ensureNamespace(ctx context.Context, db sqlplugin.DB, name string, retentio
 	return tx.Commit()
 }
 
-// readNamespace returns the namespace as it stands, or a new one (with a row
-// that has no id yet).
+// readNamespace returns a new namespace, without an id in its row, if there is none.
 func readNamespace(ctx context.Context, tx sqlplugin.Tx, name string) (sqlplugin.NamespaceRow, *persistencespb.NamespaceDetail, error) {
 	rows, err := tx.SelectFromNamespace(ctx, sqlplugin.NamespaceFilter{Name: &name})
 	if errors.Is(err, sql.ErrNoRows) {

@@ -6,11 +6,9 @@ import (
 	"strconv"
 )
 
-// freePort returns a port of ip that is free now and that the operating system
-// hands to nobody else for about a minute, although nothing listens on it yet:
-// the server wants port numbers, not listeners. A connection closed from the
-// listening side leaves the port in TIME_WAIT, which keeps it out of the
-// automatic choice while an explicit bind still gets it.
+// freePort returns a free port of ip that the operating system gives to nobody else for
+// about a minute. A connection closed from the listening side leaves the port in TIME_WAIT,
+// which excludes it from the automatic choice but not from an explicit bind.
 func freePort(ip string) (int, error) {
 	l, err := net.Listen("tcp", net.JoinHostPort(ip, "0"))
 	if err != nil {
@@ -30,7 +28,6 @@ func freePort(ip string) (int, error) {
 	return port, accepted.Close()
 }
 
-// checkPort reports why port cannot be listened on.
 func checkPort(ip string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(ip, strconv.Itoa(port)))
 	if err != nil {
@@ -39,8 +36,6 @@ func checkPort(ip string, port int) error {
 	return l.Close()
 }
 
-// choosePorts settles the frontend's and the UI's port, so that from here on
-// both are known and free.
 func choosePorts(o *options) (err error) {
 	if o.port, err = settle("--port", o.ip, o.port); err != nil {
 		return err

@@ -12,14 +12,12 @@ import (
 	sqliteschema "go.temporal.io/server/schema/sqlite"
 )
 
-// upgradeSchema gives db the schema of this server: all of it if db is empty,
-// otherwise what an older server's schema lacks. Rows stay as they are. It is
-// one transaction: all or nothing.
+// upgradeSchema adds what db lacks of this server's schema, in one transaction, and keeps
+// all rows.
 //
-// The server brings no migration for SQLite. A table that it has grown is
-// therefore rebuilt from its new definition and filled from the old one;
-// indexes, triggers and full-text tables hold nothing of their own and are laid
-// anew.
+// The server has no migration for SQLite. A table that it has changed is therefore rebuilt
+// from its new definition and filled from the old one; indexes, triggers and full-text
+// tables are made anew.
 func upgradeSchema(ctx context.Context, db *sql.DB) error {
 	want, err := wantedSchema(ctx)
 	if err != nil {
@@ -45,14 +43,12 @@ func upgradeSchema(ctx context.Context, db *sql.DB) error {
 	return tx.Commit()
 }
 
-// object is a row of sqlite_master, with the columns of a table.
 type object struct {
 	kind, name, table, ddl string
 	columns                []column
-	seed                   [][]any // rows that a new table starts with
+	seed                   [][]any // of a new table
 }
 
-// column is what a table's definition says of one of its columns.
 type column struct {
 	name, kind string
 	notNull    int
@@ -62,8 +58,8 @@ type column struct {
 
 func (o *object) virtual() bool { return strings.HasPrefix(o.ddl, "CREATE VIRTUAL TABLE") }
 
-// same reports whether two objects of one name are alike. Tables are compared by
-// their columns, since comments and blanks of a definition do not matter.
+// same compares tables by their columns, because comments and blanks of a definition do not
+// matter.
 func (o *object) same(p *object) bool {
 	if o.kind == "table" && !o.virtual() {
 		return !p.virtual() && slices.Equal(o.columns, p.columns)
@@ -71,13 +67,13 @@ func (o *object) same(p *object) bool {
 	return o.ddl == p.ddl
 }
 
-// schema holds the objects of a database by name, and their order of creation.
+// schema has objects by name, and their order of creation.
 type schema struct {
 	order  []string
 	byName map[string]*object
 }
 
-// wantedSchema lays the server's schema in memory and reads it back.
+// wantedSchema makes the server's schema in memory and reads it back.
 func wantedSchema(ctx context.Context) (*schema, error) {
 	db, err := sql.Open("sqlite", ":memory:")
 	if err != nil {
@@ -102,7 +98,7 @@ func wantedSchema(ctx context.Context) (*schema, error) {
 	return s, nil
 }
 
-// execer is the one method of an administrative connection that laying a schema uses.
+// execer is the part of an AdminDB that SetupSchemaOnDB uses.
 type execer struct {
 	sqlplugin.AdminDB
 	db *sql.DB
@@ -118,7 +114,7 @@ type querier interface {
 }
 
 func readSchema(ctx context.Context, q querier) (*schema, error) {
-	// Objects without a definition and the shadow tables of full-text tables are SQLite's own.
+	// The excluded objects are SQLite's own.
 	rows, err := q.QueryContext(ctx, `SELECT type, name, tbl_name, sql FROM sqlite_master
 		WHERE sql IS NOT NULL AND name NOT IN (SELECT name FROM pragma_table_list WHERE type = 'shadow') ORDER BY rowid`)
 	if err != nil {
@@ -185,7 +181,7 @@ func readRows(ctx context.Context, q querier, table *object) ([][]any, error) {
 	return all, errors.Join(rows.Err(), rows.Close())
 }
 
-// stored lists, quoted, the columns that both tables keep a value of their own for.
+// stored lists, quoted, the columns that both tables have and do not generate.
 func stored(a, b *object) []string {
 	var names []string
 	for _, c := range a.columns {

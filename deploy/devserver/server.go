@@ -27,14 +27,13 @@ const (
 	uiVersion     = uiversion.UIVersion
 )
 
-// readyWithin bounds the time from the services being up to their answering.
+// readyWithin bounds the time from the start of the services to their answers.
 const readyWithin = 60 * time.Second
 
-// stopWithin bounds the stop of the server's parts, which takes one to three
-// seconds. Their own limit is five minutes for each.
+// stopWithin bounds the stop of the server's parts, which takes one to three seconds. Their
+// own limits are five minutes.
 const stopWithin = 10 * time.Second
 
-// ready is the line that says that the server answers.
 type ready struct {
 	Address   string `json:"address"`
 	Namespace string `json:"namespace"`
@@ -44,15 +43,14 @@ type ready struct {
 	Version   string `json:"version"`
 }
 
-// serve runs a server until ctx ends, then stops it in good order. It writes the
-// ready line to out.
+// serve runs a server until ctx ends. It writes the ready line to out.
 func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	logger, quiet := newLogger(o.logLevel, o.logFormat)
 	defer context.AfterFunc(ctx, func() {
 		logger.Info("stopping")
 		quiet()
 	})()
-	// What has begun is finished even if ctx ends meanwhile.
+	// What has begun is finished even if ctx ends.
 	whole := context.WithoutCancel(ctx)
 	if err := choosePorts(o); err != nil {
 		return err
@@ -78,7 +76,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	if err != nil {
 		return err
 	}
-	// The UI first: who can reach the frontend shall find the UI there as well.
+	// The UI first, so that it answers as soon as the frontend does.
 	ui, err := startUI(ctx, o)
 	if err != nil {
 		return unlessStopped(ctx, err)
@@ -102,8 +100,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	return nil
 }
 
-// stopServer stops the server's parts in good order, or leaves them to the end
-// of the process, which the database does not mind.
+// stopServer gives up after stopWithin; the database survives the end of the process.
 func stopServer(server temporal.Server) error {
 	stopped := make(chan error, 1)
 	go func() { stopped <- server.Stop() }()
@@ -115,7 +112,7 @@ func stopServer(server temporal.Server) error {
 	}
 }
 
-// unlessStopped drops an error that is only the echo of being asked to stop.
+// unlessStopped drops an error that may only come from the end of ctx.
 func unlessStopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return nil
@@ -150,7 +147,6 @@ func newServer(o *options, store *config.SQL, logger log.Logger) (temporal.Serve
 	return server, nil
 }
 
-// awaitFrontend returns when the frontend at address knows all namespaces.
 func awaitFrontend(ctx context.Context, address string, namespaces []string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()

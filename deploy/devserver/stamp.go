@@ -14,10 +14,8 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// unstamped stands for the version of a database that has no stamp.
 const unstamped = "unstamped"
 
-// headerSize is the length of the header of an SQLite file.
 const headerSize = 100
 
 func orUnstamped(stamp string) string {
@@ -27,19 +25,17 @@ func orUnstamped(stamp string) string {
 	return stamp
 }
 
-// step is what opening a database takes.
 type step int
 
 const (
-	stepCreate  step = iota // there is nothing yet: lay the schema
+	stepCreate  step = iota // nothing exists
 	stepOpen                // this server version has opened it before
-	stepUpgrade             // an older one wrote it: copy, then bring up to date
+	stepUpgrade             // an older version wrote it: copy and upgrade
 )
 
-// decide says how a server of version mine opens a database. stamp is the
-// version in FILE.version, empty without one; written is whether there is
-// anything in the database. It fails if the stamp cannot be understood and refuses if it
-// is newer than mine.
+// decide says how a server of version mine opens a database. stamp is the version in
+// FILE.version, or empty; written is whether the database has content. A stamp that is
+// newer than mine is refused.
 func decide(stamp, mine string, written bool) (step, error) {
 	if !written {
 		return stepCreate, nil
@@ -66,7 +62,6 @@ func decide(stamp, mine string, written bool) (step, error) {
 	return stepOpen, nil
 }
 
-// readStamp returns what stands in path's stamp, or "" if there is none.
 func readStamp(path string) (string, error) {
 	b, err := os.ReadFile(path + ".version")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -78,8 +73,7 @@ func readStamp(path string) (string, error) {
 	return strings.TrimSpace(string(b)), nil
 }
 
-// writeStamp replaces path's stamp. After a crash the stamp is the old or the
-// new one, whole.
+// writeStamp replaces path's stamp, atomically.
 func writeStamp(path, version string) error {
 	tmp, err := scratch(path+".version", func(tmp string) error {
 		return os.WriteFile(tmp, []byte(version+"\n"), 0o600)
@@ -93,9 +87,9 @@ func writeStamp(path, version string) error {
 	return nil
 }
 
-// copyName returns the name for a copy of path as version left it: one that is
-// not taken, or one whose file is the same as the finished copy at tmp. A copy
-// is never overwritten, and a start that fails again and again makes only one.
+// copyName returns a name for a copy of path as version left it: a free one, or that of a
+// copy equal to tmp. So no copy is overwritten, and a start that fails again and again
+// makes only one.
 func copyName(path, version, tmp string) (name string, same bool, err error) {
 	base := path + "." + orUnstamped(version) + ".bak"
 	name = base
@@ -111,8 +105,7 @@ func copyName(path, version, tmp string) (name string, same bool, err error) {
 	}
 }
 
-// sameDatabase reports whether two database files hold the same. SQLite's
-// header has counters that tell nothing about the content.
+// sameDatabase ignores SQLite's header, which has counters.
 func sameDatabase(a, b string) (bool, error) {
 	var in [2]*bufio.Reader
 	for i, name := range []string{a, b} {
@@ -143,8 +136,8 @@ func sameDatabase(a, b string) (bool, error) {
 	}
 }
 
-// waysBack names the copies beside path that a server of version mine can open,
-// as a sentence to put behind a refusal; empty if there are none.
+// waysBack returns a text to append to a refusal, about the newest copy beside path that a
+// server of version mine can open; it may be empty.
 func waysBack(path, mine string) string {
 	matches, err := filepath.Glob(globEscape(path) + ".*.bak")
 	is, verr := semver.Parse(mine)
@@ -165,16 +158,14 @@ func waysBack(path, mine string) string {
 		path, name, best)
 }
 
-// globEscape makes every character of path stand for itself in a pattern.
 func globEscape(path string) string {
 	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
 }
 
-// scratch has fill make a new file beside path and returns its name, once it is
-// safe on disk.
+// scratch calls fill to make a new file beside path, syncs it, and returns its name.
 func scratch(path string, fill func(tmp string) error) (tmp string, err error) {
 	tmp = path + ".tmp"
-	// Left by a server that died here; the lock says that nobody writes it now.
+	// Left by a server that died; the lock says that nobody writes it now.
 	if err := os.Remove(tmp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return "", err
 	}
@@ -185,7 +176,7 @@ func scratch(path string, fill func(tmp string) error) (tmp string, err error) {
 	return tmp, nil
 }
 
-// install gives the scratch file its name, durably.
+// install renames the scratch file, durably.
 func install(tmp, path string) error {
 	if err := os.Rename(tmp, path); err != nil {
 		os.Remove(tmp)

@@ -12,15 +12,15 @@ import (
 	uioptions "github.com/temporalio/ui-server/v2/server/server_options"
 )
 
-// webUI is the running Web UI; a nil one is none.
+// webUI may be nil.
 type webUI struct {
 	server *uiserver.Server
 	done   chan struct{}
 	url    string
 }
 
-// startUI serves the Web UI of the frontend and returns when pages come. The
-// port must be free: the UI server ends the process if it cannot listen.
+// startUI serves the Web UI and returns when it answers. The port must be free: the UI
+// server ends the process if it cannot listen.
 func startUI(ctx context.Context, o *options) (*webUI, error) {
 	if o.headless {
 		return nil, nil
@@ -38,7 +38,7 @@ func startUI(ctx context.Context, o *options) (*webUI, error) {
 			DefaultNamespace:    o.namespaces[0],
 			Codec:               uiconfig.Codec{Endpoint: o.codec},
 			CORS:                uiconfig.CORS{CookieInsecure: true}, // plain HTTP
-			DisableNewsFetch:    true,                                // it calls nobody
+			DisableNewsFetch:    true,
 			HideLogs:            true,
 		})),
 		done: make(chan struct{}),

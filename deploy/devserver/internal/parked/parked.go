@@ -1,5 +1,5 @@
-// Package parked holds the workflows that tests leave in a database, to find
-// them again after a server has died or has been replaced by a newer one.
+// Package parked has workflows that tests leave in a database, to find them after the
+// server has died or was replaced by a newer one.
 package parked
 
 import (
@@ -11,15 +11,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 )
 
-// Queue is the task queue of everything here.
+// Queue is the task queue.
 const Queue = "parked"
 
 // State is the search attribute that Notes sets.
 var State = temporal.NewSearchAttributeKeyKeyword("FairleadState")
 
-// Notes collects the texts of the signal "note", answers them to the query
-// "notes", and ends with their number on the signal "finish". It shows as
-// State=parked meanwhile.
+// Notes collects the texts of the signal "note", answers them to the query "notes", and
+// ends with their number on the signal "finish".
 func Notes(ctx workflow.Context) (int, error) {
 	notes := []string{}
 	if err := workflow.SetQueryHandler(ctx, "notes", func() ([]string, error) { return notes, nil }); err != nil {
@@ -56,7 +55,7 @@ func Errand(ctx workflow.Context) (string, error) {
 // Work answers "done".
 func Work(context.Context) (string, error) { return "done", nil }
 
-// Register makes w able to run what is here.
+// Register registers all of these with w.
 func Register(w worker.Registry) {
 	w.RegisterWorkflow(Notes)
 	w.RegisterWorkflow(Errand)
