@@ -10,17 +10,17 @@ import (
 	"fairlead.dev/fairlead/activities/site"
 )
 
-// SecretAnswers are answers to a request that must not appear in a decision.
+// SecretAnswers are answers that must not appear in a decision.
 type SecretAnswers struct {
-	Answers map[string][]string `json:"answers"` // by the ids of the questions
-	// Apart lists the questions that are answered in the decision itself and not here.
+	Answers map[string][]string `json:"answers"`
+	// Apart lists the questions that the decision itself answers.
 	Apart []string `json:"apart,omitempty"`
-	// Approval is set if several people must agree on the answers. Equal answers with
-	// the same Approval get the same name.
+	// Approval is set if several people must agree. Equal answers with the same Approval
+	// get the same name.
 	Approval string `json:"approval,omitempty"`
 }
 
-// StoredAnswers is the name by which a decision refers to secret answers.
+// StoredAnswers names secret answers for a decision.
 type StoredAnswers struct {
 	Blob string `json:"blob"`
 }
@@ -31,8 +31,8 @@ const (
 	listenPrivate  = "set api.listen of the worker to unix:///path, or give it a certificate"
 )
 
-// PutAnswers encrypts and stores secret answers to the request of a session that has this
-// digest. The worker refuses answers that do not fit the questions.
+// PutAnswers encrypts and stores secret answers to the session's request. The worker
+// refuses answers that do not fit the questions.
 func (c *Client) PutAnswers(ctx context.Context, session, digest string, in SecretAnswers) (StoredAnswers, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return StoredAnswers{}, &Error{Kind: ErrRefused, Message: openToListener, Hint: listenPrivate}
@@ -46,7 +46,7 @@ func (c *Client) PutAnswers(ctx context.Context, session, digest string, in Secr
 	return out, err
 }
 
-// answers stores secret answers. No error repeats an answer.
+// answers never repeats an answer in an error.
 func (s *Server) answers(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	digest := r.PathValue("digest")
@@ -68,7 +68,7 @@ func (s *Server) answers(w http.ResponseWriter, r *http.Request) {
 	}
 	var in SecretAnswers
 	if json.Unmarshal(body, &in) != nil {
-		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "answers are lists of texts by the ids of the questions"))
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the request body is not JSON with answers: lists of texts by the ids of the questions"))
 		return
 	}
 	req, err := site.ReadRequest(r.Context(), s.opts.Store, id, digest)

@@ -60,12 +60,11 @@ func (s *Server) batchResults(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, storeProblem(err, "the results are gone"))
 	default:
 		w.Header().Set("Content-Type", "application/x-ndjson")
-		_, _ = w.Write(data) // a caller that lost the connection reads the results again
+		_, _ = w.Write(data) // after a lost connection the caller asks again
 	}
 }
 
-// PutBatchPage stores a page of a batch's items in a folder of its owner. It is
-// idempotent.
+// PutBatchPage stores a page of a batch's items in its owner's folder. It is idempotent.
 func (c *Client) PutBatchPage(ctx context.Context, folder string, page protocol.BatchPage) (StoredPage, error) {
 	var st StoredPage
 	body, err := json.Marshal(page)
@@ -75,7 +74,7 @@ func (c *Client) PutBatchPage(ctx context.Context, folder string, page protocol.
 	return st, err
 }
 
-// BatchResults returns a part of a batch's results as JSON lines.
+// BatchResults returns a part of the results as JSON lines.
 func (c *Client) BatchResults(ctx context.Context, blob string) ([]byte, error) {
 	folder, _, _ := owned.Parse(blob)
 	resp, err := c.send(ctx, http.MethodGet, "/v1/batches/results/"+url.PathEscape(folder)+"/"+url.PathEscape(path.Base(blob)), nil)

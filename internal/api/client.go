@@ -20,23 +20,23 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// ErrUnreachable means that no worker answers at the address. Unless the error says
-// otherwise, the requested operation was not done.
+// ErrUnreachable means that no worker answers. Unless the error says otherwise, nothing was
+// done.
 var ErrUnreachable = errors.New("no worker answers")
 
-// ClientOptions are for a worker that listens beyond its own machine.
+// ClientOptions are for a worker beyond its own machine.
 type ClientOptions struct {
-	// Token is the bearer token sent to the worker.
+	// Token is the bearer token.
 	Token string
-	// CA is a file of certificates to trust; empty means the system's.
+	// CA is a file of trusted certificates; default the system's.
 	CA string
-	// ServerName is expected in the certificate instead of the address's host.
+	// ServerName is expected in the certificate, if not the address's host.
 	ServerName string
-	// Patience is how long a broken feed tries to reconnect; 30 s by default.
+	// Patience is how long a broken feed is retried; default 30 s.
 	Patience time.Duration
 }
 
-// silence is how long a feed may be silent before it counts as broken.
+// silence is after how long without a line a feed counts as broken.
 const silence = 50 * time.Second
 
 // A Client talks to one worker. It is safe for concurrent use.
@@ -48,18 +48,18 @@ type Client struct {
 	patience time.Duration
 }
 
-// NewClient makes a client for unix:///path, http://… or https://…. It does not connect.
+// NewClient does not connect. The endpoint is unix:///path, http://… or https://….
 func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 	if err := CheckEndpoint(endpoint); err != nil {
 		return nil, err
 	}
-	u, _ := url.Parse(endpoint) // checked above
+	u, _ := url.Parse(endpoint)
 	c := &Client{endpoint: endpoint, base: strings.TrimSuffix(endpoint, "/"), token: opts.Token, patience: opts.Patience}
 	if c.patience <= 0 {
 		c.patience = 30 * time.Second
 	}
 	tr := &http.Transport{
-		Proxy:                 nil, // a worker is never reached through a proxy
+		Proxy:                 nil, // never through a proxy
 		MaxIdleConnsPerHost:   4,
 		IdleConnTimeout:       time.Minute,
 		TLSHandshakeTimeout:   10 * time.Second,
@@ -97,7 +97,7 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 	return c, nil
 }
 
-// Endpoint returns the address that the client was made for.
+// Endpoint returns the address.
 func (c *Client) Endpoint() string { return c.endpoint }
 
 // Close closes idle connections.
@@ -113,8 +113,8 @@ func (c *Client) Status(ctx context.Context) (Status, error) {
 	return st, err
 }
 
-// Live returns the state of this worker's pump of a session. If the state says that no pump
-// is attached, another worker may have the pump.
+// Live returns the state of this worker's pump of a session. If none is attached, another
+// worker may have it.
 func (c *Client) Live(ctx context.Context, session string) (protocol.SessionLive, error) {
 	var v protocol.SessionLive
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/live", nil, &v)
@@ -128,14 +128,14 @@ func (c *Client) Request(ctx context.Context, session, digest string) (protocol.
 	return req, err
 }
 
-// PutMessage stores a long prompt, in a folder of its owner. It is idempotent.
+// PutMessage stores a long prompt. It is idempotent.
 func (c *Client) PutMessage(ctx context.Context, folder, text string) (StoredMessage, error) {
 	var m StoredMessage
 	err := c.call(ctx, http.MethodPost, "/v1/messages?"+inFolder(folder), []byte(text), &m)
 	return m, err
 }
 
-// PutSeed sends a packed seed to the worker, which checks, encrypts and stores it.
+// PutSeed sends a packed seed.
 func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (StoredSeed, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return StoredSeed{}, &Error{Kind: ErrRefused, Message: "a seed holds credentials: it is given to a worker over a unix socket or TLS only",
@@ -146,7 +146,7 @@ func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (Store
 	return st, err
 }
 
-// ExportSeed returns a seed that the worker encrypted for one recipient.
+// ExportSeed returns a seed, encrypted for one recipient.
 func (c *Client) ExportSeed(ctx context.Context, name string, in ExportSeed) ([]byte, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return nil, &Error{Kind: ErrRefused, Message: "a seed holds credentials: a worker hands it out over a unix socket or TLS only",
@@ -180,14 +180,12 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 	return nil
 }
 
-// send does one request. Any status but 200 is an error. If the worker sent an *Error, send
-// returns that.
+// send does one request. Any status but 200 is an error, an *Error if the worker sent one.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)))
 }
 
-// sendStream is like send, but the body is size bytes from a reader. A size of -1 means
-// that the size is unknown.
+// sendStream sends size bytes; -1 means unknown.
 func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
 	if size == 0 {
 		body = http.NoBody
@@ -207,7 +205,7 @@ func (c *Client) sendStream(ctx context.Context, method, path string, body io.Re
 		}
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // url.Error's text would repeat the address in another form
+			err = u.Err // url.Error's text would repeat the address
 		}
 		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, c.endpoint, err)
 	}

@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/config"
 )
 
-// Connect makes a client with the token and the trusted certificate of a config:
-// tls.ca, or the worker's own tls.cert if both share a config. It does not connect.
+// Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert.
+// It does not connect.
 func Connect(endpoint string, conf config.API) (*Client, error) {
 	var opts ClientOptions
 	if conf.TokenFile != "" {

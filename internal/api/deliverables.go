@@ -15,7 +15,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// deliverables lists the files that a session delivered. The session may have ended.
 func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -35,8 +34,7 @@ func (s *Server) deliverables(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, map[string]any{"deliverables": list})
 }
 
-// deliverable streams the file of one deliverable. Only at the end is it known whether the
-// file is complete, so the trailer says it.
+// deliverable streams one file. The trailer says whether it is complete.
 func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -63,7 +61,7 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 		err = buf.Flush()
 	}
 	if got := hex.EncodeToString(out.sum.Sum(nil)); err == nil && (got != d.Digest || out.n != d.Bytes) {
-		err = fmt.Errorf("%d bytes of digest %s were stored as %d of %s", out.n, got, d.Bytes, d.Digest)
+		err = fmt.Errorf("the store has %d bytes with digest %s; the deliverable was recorded with %d bytes and digest %s", out.n, got, d.Bytes, d.Digest)
 	}
 	if err == nil {
 		h.Set(trailerDigest, d.Digest)
@@ -75,7 +73,7 @@ func (s *Server) deliverable(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// Deliverables lists the files that a session delivered, oldest first.
+// Deliverables lists a session's deliverables, oldest first.
 func (c *Client) Deliverables(ctx context.Context, session string) ([]protocol.Deliverable, error) {
 	var v struct {
 		Deliverables []protocol.Deliverable `json:"deliverables"`
@@ -84,8 +82,7 @@ func (c *Client) Deliverables(ctx context.Context, session string) ([]protocol.D
 	return v.Deliverables, err
 }
 
-// Deliverable writes the file of d to w. If the error is nil, w got exactly the file that
-// codex delivered. Otherwise the written data is not valid.
+// Deliverable writes the file of d to w. After an error the written data is not valid.
 func (c *Client) Deliverable(ctx context.Context, d protocol.Deliverable, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(d.Session)+"/deliverables/"+url.PathEscape(d.Call), nil)
 	if err != nil {
@@ -98,7 +95,7 @@ func (c *Client) Deliverable(ctx context.Context, d protocol.Deliverable, w io.W
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return fmt.Errorf("get %s of %s: %d bytes came: %w", d.Name, d.Session, n, err)
+		return fmt.Errorf("get %s of %s: stopped after %d bytes: %w", d.Name, d.Session, n, err)
 	}
 	if hex.EncodeToString(sum.Sum(nil)) == d.Digest && resp.Trailer.Get(trailerDigest) == d.Digest {
 		return nil
@@ -107,5 +104,5 @@ func (c *Client) Deliverable(ctx context.Context, d protocol.Deliverable, w io.W
 	if text, uerr := url.QueryUnescape(resp.Trailer.Get(trailerError)); uerr == nil && json.Unmarshal([]byte(text), &e) == nil && e.Message != "" {
 		return &e
 	}
-	return fmt.Errorf("get %s of %s: it ends before its end, after %d bytes: %w", d.Name, d.Session, n, io.ErrUnexpectedEOF)
+	return fmt.Errorf("get %s of %s: the stream was cut off after %d bytes: %w", d.Name, d.Session, n, io.ErrUnexpectedEOF)
 }

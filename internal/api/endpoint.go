@@ -6,12 +6,11 @@ import (
 	"strings"
 )
 
-// An Identity is the name that a worker gives itself in Temporal. It is visible to everyone
-// who can list a task queue's pollers or see a running activity. It contains the address of
-// the worker's API, so viewers find the worker that is attached to a session, and no
-// history event is needed for this.
+// An Identity is a worker's name in Temporal, visible to everyone who can list pollers or
+// running activities. By its API, viewers find the worker that is attached to a session
+// without a history event.
 type Identity struct {
-	Name string // the worker's name
+	Name string
 	PID  int
 	API  string // unix:///path, http://127.0.0.1:port or https://host:port
 }
@@ -19,8 +18,7 @@ type Identity struct {
 // String is "name/pid api".
 func (i Identity) String() string { return fmt.Sprintf("%s/%d %s", i.Name, i.PID, i.API) }
 
-// ParseIdentity parses what String returns. It returns false for the identity of
-// another program.
+// ParseIdentity is the inverse of String; false for another program's identity.
 func ParseIdentity(s string) (Identity, bool) {
 	who, endpoint, ok := strings.Cut(s, " ")
 	if !ok || CheckEndpoint(endpoint) != nil {

@@ -13,14 +13,13 @@ import (
 type Event struct {
 	Kind string `json:"kind"`
 
-	Entry  *protocol.Entry       `json:"entry,omitempty"`  // entry
-	Delta  *protocol.Delta       `json:"delta,omitempty"`  // delta
-	State  *protocol.SessionLive `json:"state,omitempty"`  // state
-	Output *protocol.ExecChunk   `json:"output,omitempty"` // output
-	Result *protocol.ExecResult  `json:"result,omitempty"` // end of a command
-	// Snapshot is an element of a list of snapshots.
-	Snapshot *snapshots.Manifest `json:"snapshot,omitempty"`
-	// Void is the first seq that is void; see the package's doc.
+	Entry    *protocol.Entry       `json:"entry,omitempty"`
+	Delta    *protocol.Delta       `json:"delta,omitempty"`
+	State    *protocol.SessionLive `json:"state,omitempty"`
+	Output   *protocol.ExecChunk   `json:"output,omitempty"`
+	Result   *protocol.ExecResult  `json:"result,omitempty"`
+	Snapshot *snapshots.Manifest   `json:"snapshot,omitempty"`
+	// Void is the first void seq; see the package's doc.
 	Void  int64  `json:"void,omitempty"`
 	Error *Error `json:"error,omitempty"`
 }
@@ -40,7 +39,7 @@ const (
 
 // An Error is an error response of the API.
 type Error struct {
-	Status  int    `json:"-"` // HTTP status; 0 inside a stream
+	Status  int    `json:"-"` // HTTP status; 0 in a stream
 	Kind    string `json:"kind"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
@@ -79,14 +78,12 @@ type Status struct {
 	API        string    `json:"api"`
 	Store      StoreInfo `json:"store"`
 	StartedAt  time.Time `json:"started_at"`
-	Now        time.Time `json:"now"` // the worker's clock at the answer
-	// Ready is false until the worker polls Temporal; Waits then says what it waits
-	// for.
+	Now        time.Time `json:"now"` // by the worker's clock
+	// Ready is false until the worker polls Temporal; Waits says what it waits for.
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`
-	// PayloadKey is the id of the key with which the worker encrypts its payloads in
-	// Temporal; empty if it does not encrypt them. CodecEndpoint is the URL at which the
-	// worker decodes payloads for Temporal's UI; empty if there is none.
+	// PayloadKey is the id of the key that encrypts the worker's payloads in Temporal;
+	// CodecEndpoint decodes them for Temporal's UI. Empty means none.
 	PayloadKey string `json:"payload_key"`
 	// Recipients are the public keys that the worker encrypts the store for.
 	Recipients    []string `json:"recipients"`

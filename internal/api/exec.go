@@ -14,7 +14,7 @@ import (
 // outputPiece bounds one event of output, in bytes.
 const outputPiece = 64 << 10
 
-// exec streams the output of a command until it has ended.
+// exec streams a command's output.
 func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "id of a command", "id")
 	v := &execViewer{id: id, store: s.opts.Store}
@@ -37,7 +37,6 @@ func (s *Server) exec(w http.ResponseWriter, r *http.Request) {
 	s.finish(st, err, Event{Kind: KindEnd, Result: v.result})
 }
 
-// An execViewer is one follower of one command.
 type execViewer struct {
 	id       string
 	topic    *topic
@@ -100,7 +99,6 @@ func (v *execViewer) run(ctx context.Context, alive time.Duration) error {
 	}
 }
 
-// done reports whether the command has ended and all of its output was shown.
 func (v *execViewer) done() bool {
 	return v.result != nil && v.out >= v.result.Stdout && v.err >= v.result.Stderr
 }
@@ -140,8 +138,7 @@ func (v *execViewer) fromMemory() (changed <-chan struct{}, moved, behind bool, 
 
 func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 	v.looked = time.Now()
-	// Read the end before the output: all output of an ended command is then in the
-	// store.
+	// Read the end first: then the store has all output of an ended command.
 	if v.result == nil {
 		result, ended, err := records.ReadExecEnd(ctx, v.store, v.id)
 		if err != nil {
@@ -162,7 +159,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 			if err := v.emit(Event{Kind: KindOutput, Output: &c}); err != nil {
 				return moved, err
 			}
-			*s.pos = c.At + int64(len(c.Data)) // c.At is further on if old output was dropped
+			*s.pos = c.At + int64(len(c.Data)) // further on if old output was dropped
 			moved = true
 		}
 	}
@@ -179,8 +176,7 @@ func (v *execViewer) fromStore(ctx context.Context) (moved bool, err error) {
 
 var errMissing = errors.New("the command has ended and some of its output is not in the store")
 
-// bad tolerates a failing store for a while. It returns nil until the store has failed for
-// too long.
+// bad returns nil until the store has failed for too long.
 func (v *execViewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -16,17 +16,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Feed follows a session from the entry with the seq from until the session has closed. It
-// yields each entry once and in order, and each byte of a delta once. If it loses the
-// connection or the worker, Feed tries to reconnect for as long as the client's patience,
-// and continues. After that it yields an error that wraps ErrUnreachable. To continue then,
-// call Feed on the client of another worker, from the next seq. Alive lines are not
-// yielded.
+// Feed follows a session from the seq from until it has closed. It yields each entry once
+// and in order, and each byte of a delta once. After a break it reconnects and continues.
+// When the client's patience ends, it yields an error that wraps ErrUnreachable; to
+// continue, call Feed on another worker's client, from the next seq.
 func (c *Client) Feed(ctx context.Context, session string, from int64) iter.Seq2[Event, error] {
 	return c.session(ctx, session, "feed", from)
 }
 
-// Transcript yields a session's entries, from the seq from up to the newest.
+// Transcript yields a session's entries up to the newest.
 func (c *Client) Transcript(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
 	return func(yield func(protocol.Entry, error) bool) {
 		for ev, err := range c.session(ctx, session, "transcript", from) {
@@ -43,8 +41,8 @@ func (c *Client) Transcript(ctx context.Context, session string, from int64) ite
 	}
 }
 
-// Exec follows a command's output, from the given byte positions to its end. The last
-// event is of kind end and holds the result.
+// Exec follows a command's output from byte positions. The last event, of kind end, has the
+// result.
 func (c *Client) Exec(ctx context.Context, id string, out, err int64) iter.Seq2[Event, error] {
 	pos := map[string]int64{"stdout": out, "stderr": err}
 	return c.follow(ctx, func() string {
@@ -73,30 +71,28 @@ func (c *Client) session(ctx context.Context, session, what string, from int64) 
 	}, p.take)
 }
 
-// A place records which entries of a session a follower has received.
+// A place records which entries a follower has.
 type place struct {
 	first, next int64
 	seen        []seenEntry
 	pos         map[string]int64
 
-	// overlap is the number of entries that are requested again after a break, to check
-	// that the entries that were shown are still valid. It shrinks if these entries do not
-	// arrive before the next break, and grows if none of them is valid any more.
+	// overlap is how many entries are requested again after a break, to check that they are
+	// still valid. It shrinks if they do not arrive before the next break, and grows if
+	// none is valid.
 	overlap int64
-	asked   int64 // first seq of the stream that is read now
+	asked   int64 // first seq of the current stream
 }
 
 const maxOverlap = 32
 
-// again returns the seq from which to continue after a break.
 func (p *place) again() int64 {
 	p.asked = max(p.first, p.next-min(p.overlap, int64(len(p.seen))))
 	p.overlap = max(1, p.overlap/2) // a new entry restores it
 	return p.asked
 }
 
-// take drops data that was received before. restart asks the caller to read the stream
-// again.
+// take drops data that was received before. With restart, the stream must be read again.
 func (p *place) take(ev Event) (out []Event, restart bool) {
 	switch ev.Kind {
 	case KindEntry:
@@ -139,7 +135,7 @@ func (p *place) entry(ev Event) (out []Event, restart bool) {
 			return nil, false
 		}
 		if ev.Entry.Seq == p.asked && p.asked > p.first && p.asked > p.seen[0].seq {
-			p.overlap = keepSeen // none of the entries is valid: look further back
+			p.overlap = keepSeen // none is valid: look further back
 			return nil, true
 		}
 		p.rewind(ev.Entry.Seq)
@@ -171,13 +167,12 @@ func (p *place) rewind(seq int64) {
 // errCut means that the stream ended without its last line.
 var errCut = errors.New("the stream was cut")
 
-// follow reads a stream to its last line, and reconnects after every break.
+// follow reads a stream to its last line, and reconnects after breaks.
 func (c *Client) follow(ctx context.Context, path func() string, take func(Event) ([]Event, bool)) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
 		stopped := false
 		for !stopped {
-			// Each break gets a new back-off, because events that were read prove that the
-			// worker answered.
+			// Each break gets a new back-off: events prove that the worker answered.
 			progress, restart := false, false
 			backoff := retry.WithMaxDuration(c.patience, retry.WithCappedDuration(2*time.Second, retry.WithJitterPercent(20, retry.NewExponential(100*time.Millisecond))))
 			err := retry.Do(ctx, backoff, func(ctx context.Context) error {
@@ -222,8 +217,7 @@ func (c *Client) follow(ctx context.Context, path func() string, take func(Event
 	}
 }
 
-// stream reads one stream. It returns nil if it reached the last line or if take returned
-// false.
+// stream returns nil at the last line, or if take returned false.
 func (c *Client) stream(ctx context.Context, path string, take func(Event) bool) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -239,7 +233,7 @@ func (c *Client) stream(ctx context.Context, path string, take func(Event) bool)
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
 			if errors.Is(err, io.EOF) || context.Cause(ctx) == errCut || ctx.Err() == nil {
-				return errCut // a partial line also counts as cut; it will be sent again
+				return errCut // also a partial line, which is sent again
 			}
 			return context.Cause(ctx)
 		}

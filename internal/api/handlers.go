@@ -23,7 +23,7 @@ import (
 
 // Bounds on request bodies.
 const (
-	// MaxMessageChars is codex's own limit on a message, in characters.
+	// MaxMessageChars is codex's own limit on a message.
 	MaxMessageChars = 1 << 20
 	maxMessage      = MaxMessageChars * utf8.UTFMax
 	// MaxSeed bounds a packed seed, in bytes.
@@ -68,8 +68,7 @@ func (s *Server) routes() http.Handler {
 	return mux
 }
 
-// number reads a query parameter that is a whole number of at least min. If it is missing,
-// number returns min.
+// number reads a query parameter of at least min, which is also the default.
 func number(r *http.Request, name string, min int64) (int64, error) {
 	text := r.URL.Query().Get(name)
 	if text == "" {
@@ -90,8 +89,7 @@ func named(r *http.Request, what, key string) (string, error) {
 	return name, nil
 }
 
-// feed streams a session. If follow is set, it goes on until the session has closed.
-// Otherwise it ends with the newest entry.
+// feed streams a session until it has closed, or without follow up to the newest entry.
 func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -121,7 +119,6 @@ func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
 	s.finish(st, v.run(r.Context(), s.opts.Alive), Event{Kind: KindEnd})
 }
 
-// live returns the state of this worker's pump of a session.
 func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
@@ -132,7 +129,7 @@ func (s *Server) live(w http.ResponseWriter, r *http.Request) {
 }
 
 // known refuses a session that neither Temporal nor the store knows. Temporal forgets
-// closed sessions after a while, but transcripts remain.
+// closed sessions, but transcripts remain.
 func (s *Server) known(ctx context.Context, id string) error {
 	if s.opts.Sessions == nil {
 		return nil
@@ -149,7 +146,6 @@ func (s *Server) known(ctx context.Context, id string) error {
 	return problem(http.StatusNotFound, ErrNotFound, "no session %s", id).hinted("`ctl session list` shows them")
 }
 
-// finish writes the last line of a stream.
 func (s *Server) finish(st *stream, err error, end Event) {
 	var e *Error
 	switch {
@@ -157,10 +153,10 @@ func (s *Server) finish(st *stream, err error, end Event) {
 	case errors.As(err, &e):
 		end = Event{Kind: KindError, Error: e}
 	default:
-		return // no last line, so that the viewer reconnects
+		return // without a last line the viewer reconnects
 	}
 	if st.emit(end) == nil {
-		_ = st.flush() // if the viewer is gone, there is nobody to report this to
+		_ = st.flush()
 	}
 }
 
@@ -189,7 +185,6 @@ func storeProblem(err error, missing string, args ...any) error {
 	return problem(http.StatusServiceUnavailable, ErrStore, "%v", err).hinted("`ctl doctor` on the worker's machine says more")
 }
 
-// message stores a prompt that is too long for a workflow.
 func (s *Server) message(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	var text []byte
@@ -241,7 +236,6 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64, what string) 
 	return data, nil
 }
 
-// A stream writes events as JSON lines.
 type stream struct {
 	rc  *http.ResponseController
 	buf *bufio.Writer
@@ -256,7 +250,7 @@ func newStream(w http.ResponseWriter) *stream {
 }
 
 func (st *stream) emit(ev Event) error {
-	// A viewer that does not read is dropped. It can reconnect and continue.
+	// A viewer that does not read is dropped; it can reconnect.
 	if err := st.rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
 		return err
 	}

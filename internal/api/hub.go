@@ -9,19 +9,18 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Bounds on one topic. All data that a hub drops is in the store, or arrives there within
-// seconds.
+// Bounds on one topic. What a hub drops is in the store, or arrives there within seconds.
 const (
-	keepEntries = 512     // entries
+	keepEntries = 512
 	keepEntry   = 8 << 20 // bytes of entries
-	keepPartial = 1 << 20 // bytes of one running item
-	keepItems   = 64      // running items
-	keepOutput  = 1 << 20 // bytes of one output stream
+	keepPartial = 1 << 20 // bytes of an item
+	keepItems   = 64
+	keepOutput  = 1 << 20 // bytes of a stream
 )
 
-// A Hub passes live events on to viewers. It has no queue per viewer: each viewer reads at
-// its own speed, from the hub or from the store. So no viewer can block a publisher. A Hub
-// is safe for concurrent use.
+// A Hub passes live events on to viewers. Each viewer reads at its own speed, from the hub
+// or the store, without a queue, so no viewer can block a publisher. A Hub is safe for
+// concurrent use.
 type Hub struct {
 	log *slog.Logger
 
@@ -31,7 +30,7 @@ type Hub struct {
 
 var _ records.Live = (*Hub)(nil)
 
-// NewHub returns an empty hub. The logger may be nil.
+// NewHub returns an empty hub. log may be nil.
 func NewHub(log *slog.Logger) *Hub {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -39,20 +38,20 @@ func NewHub(log *slog.Logger) *Hub {
 	return &Hub{log: log, topics: map[string]*topic{}}
 }
 
-// A topic holds the live data of one session or command.
+// A topic is the live data of one session or command.
 type topic struct {
 	viewers int
-	live    bool // a pump or command of this worker feeds it
+	live    bool // this worker feeds it
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced at every change
-	// entries are the newest entries, without a gap. size is their size in bytes.
+	// entries are the newest, without a gap.
 	entries []liveEntry
 	size    int
 	// partials are the running items, oldest first.
 	partials []*partial
 	state    *protocol.SessionLive
-	states   int // number of states so far, by which viewers notice a new one
+	states   int // number so far, to notice a new one
 	out, err window
 	result   *protocol.ExecResult
 }
@@ -62,15 +61,14 @@ type liveEntry struct {
 	size  int
 }
 
-// A partial is the text of an item that is not finished.
+// A partial is the text of an unfinished item.
 type partial struct {
 	delta protocol.Delta // without At and Text
 	text  window
 }
 
-// A window is the newest part of a byte stream. It drops old bytes only when it has more
-// than twice as many as it must keep, so that it does not move the data for every piece of
-// a long stream.
+// A window is the newest part of a byte stream. It drops bytes only when it has more than
+// twice as many as it must keep, to move data rarely.
 type window struct {
 	at   int64 // position of data[0]
 	data []byte
@@ -78,8 +76,7 @@ type window struct {
 
 func (w *window) end() int64 { return w.at + int64(len(w.data)) }
 
-// write puts p at position at. Bytes already there are kept; a gap restarts the
-// window.
+// write puts p at position at. Bytes already there stay; a gap restarts the window.
 func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 	switch {
 	case at > w.end() || len(w.data) == 0 && at != w.end():
@@ -97,8 +94,7 @@ func (w *window) write(at int64, p []byte, keep int) (grew bool) {
 	return len(p) > 0
 }
 
-// from returns a copy of up to limit bytes at pos, or false if the window has no byte at
-// pos.
+// from returns a copy of up to limit bytes at pos, if there are any.
 func (w *window) from(pos int64, limit int) ([]byte, bool) {
 	if pos < w.at || pos >= w.end() {
 		return nil, false
@@ -110,14 +106,14 @@ func (w *window) from(pos int64, limit int) ([]byte, bool) {
 	return append([]byte(nil), p...), true
 }
 
-// Publish implements activities.Live.
+// Publish implements records.Live.
 func (h *Hub) Publish(name string, ev records.LiveEvent) {
 	t := h.enter(name)
 	live := t.take(h.log, ev)
 	h.leave(name, t, live)
 }
 
-// enter finds or makes a topic. It is kept until leave.
+// enter finds or makes a topic, kept until leave.
 func (h *Hub) enter(name string) *topic {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -130,9 +126,8 @@ func (h *Hub) enter(name string) *topic {
 	return t
 }
 
-// leave releases a topic. A topic that has no viewers and that this worker does not feed is
-// dropped, because all of its data is in the store. live, if not nil, sets whether this
-// worker feeds the topic.
+// leave releases a topic. Without viewers it is dropped, unless this worker feeds it: the
+// store has the data. live, if not nil, sets whether this worker feeds it.
 func (h *Hub) leave(name string, t *topic, live *bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -144,8 +139,7 @@ func (h *Hub) leave(name string, t *topic, live *bool) {
 	}
 }
 
-// live returns the newest state of a session's pump on this worker, or the zero
-// value.
+// live returns the newest state of this worker's pump of a session, or zero.
 func (h *Hub) live(name string) protocol.SessionLive {
 	h.mu.Lock()
 	t := h.topics[name]
@@ -161,14 +155,14 @@ func (h *Hub) live(name string) protocol.SessionLive {
 	return *t.state
 }
 
-// Topics returns the number of topics in the hub, for metrics.
+// Topics returns the number of topics, for metrics.
 func (h *Hub) Topics() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return len(h.topics)
 }
 
-// take applies an event. A non-nil result says whether this worker feeds the topic
+// take applies an event. The result, if not nil, says whether this worker feeds the topic
 // now.
 func (t *topic) take(log *slog.Logger, ev records.LiveEvent) (live *bool) {
 	yes, no := true, false
@@ -211,8 +205,8 @@ func (t *topic) take(log *slog.Logger, ev records.LiveEvent) (live *bool) {
 	return live
 }
 
-// addState takes a SessionLive or an ExecLive. It returns a pointer to true while this
-// worker feeds the topic, and nil when it no longer does.
+// addState takes a SessionLive or an ExecLive. It returns nil if this worker no longer
+// feeds the topic.
 func (t *topic) addState(data []byte) (*bool, error) {
 	var s struct {
 		protocol.SessionLive
@@ -253,8 +247,7 @@ func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 			if t.entries[i].entry.ID == e.ID {
 				return false // published again by a second attempt
 			}
-			// From this entry on, the entries in memory came from a lost pump, and
-			// those of the pump that replaced it count.
+			// The rest came from a lost pump; its successor's entries count.
 			t.cut(i)
 		}
 	}
@@ -267,10 +260,9 @@ func (t *topic) addEntry(e *protocol.Entry, size int) bool {
 	return true
 }
 
-// stands reports whether the entries in memory overrule e, an entry from the store. They do
-// if memory has another entry with that seq and a pump of this worker is attached. If no
-// pump is attached, the store is right, and stands drops the entries in memory from that
-// seq on.
+// stands reports whether memory overrules e, an entry of the store: it has another entry
+// with that seq, and a pump of this worker is attached. Without a pump the store is right,
+// and stands drops the entries in memory from that seq on.
 func (t *topic) stands(e *protocol.Entry) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -295,7 +287,6 @@ func (t *topic) cut(i int) {
 	t.entries = t.entries[:i:i]
 }
 
-// unfinished returns ps without the item that an entry finishes.
 func unfinished(ps []*partial, e *protocol.Entry) []*partial {
 	var rest []*partial
 	for _, p := range ps {
@@ -306,8 +297,8 @@ func unfinished(ps []*partial, e *protocol.Entry) []*partial {
 	return rest
 }
 
-// finished returns the item that an entry finishes, or "" if it finishes none or only
-// mentions one, as a request does.
+// finished returns the item that e finishes, or "". A request, for example, only mentions
+// one.
 func finished(e *protocol.Entry) string {
 	switch e.Type {
 	case protocol.EntryRequest, protocol.EntryDecision, protocol.EntryState, protocol.EntryError:

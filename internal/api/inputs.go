@@ -21,11 +21,11 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// headBytes is the number of bytes at the beginning of a file that show its type.
+// headBytes of a file show its type.
 const headBytes = 16
 
-// input stores a file that goes with a message. The name is made of the content, so a
-// folder has the same file once. The file is streamed and never whole in memory.
+// input stores a file under a name made of its content, so a folder has it once. The file
+// is never whole in memory.
 func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 	folder, err := folderOf(r)
 	var in protocol.Input
@@ -71,7 +71,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in protocol.I
 	if err != nil {
 		return storeProblem(err, "the store is gone")
 	}
-	to := io.Writer(io.Discard) // if the store has the file, the data is still checked
+	to := io.Writer(io.Discard) // the data is checked even if the store has the file
 	var blob *store.Writer
 	if !there {
 		if blob, err = s.opts.Store.NewWriter(r.Context(), in.Blob); err != nil {
@@ -92,7 +92,7 @@ func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in protocol.I
 	return nil
 }
 
-// copyInput copies a file and verifies its size, digest and type.
+// copyInput verifies size, digest and type.
 func copyInput(to io.Writer, from io.Reader, in protocol.Input) error {
 	sum := sha256.New()
 	head := make([]byte, headBytes)
@@ -109,19 +109,18 @@ func copyInput(to io.Writer, from io.Reader, in protocol.Input) error {
 	var over *http.MaxBytesError
 	switch {
 	case errors.As(src.err, &over):
-		return problem(http.StatusBadRequest, ErrBadInput, "%s has more than the %d bytes that were said", in.Name, in.Bytes)
+		return problem(http.StatusBadRequest, ErrBadInput, "%s is larger than the declared %d bytes: the file changed during the upload (send it again)", in.Name, in.Bytes)
 	case src.err != nil:
 		return problem(http.StatusBadRequest, ErrBadInput, "read %s: %v", in.Name, src.err)
 	case err != nil:
 		return storeProblem(err, "the store is gone")
 	case size != in.Bytes || hex.EncodeToString(sum.Sum(nil)) != in.Digest:
-		return problem(http.StatusBadRequest, ErrBadInput, "%s came with other content than was said: it was changed, or cut short", in.Name)
+		return problem(http.StatusBadRequest, ErrBadInput, "the content of %s does not match the declared size and SHA-256: the file changed during the upload, or the upload was cut short (send it again)", in.Name)
 	}
 	return nil
 }
 
-// failsAs is a reader that records its error, to tell it from an error of the writing side
-// of a copy.
+// failsAs records its read error, to tell it from a write error.
 type failsAs struct {
 	r   io.Reader
 	err error
@@ -135,7 +134,7 @@ func (f *failsAs) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// slowly is a reader without a limit on the whole time: each read may take a minute.
+// slowly allows each read a minute.
 type slowly struct {
 	rc *http.ResponseController
 	r  io.Reader
@@ -151,7 +150,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	turn := 0
 	if word := r.PathValue("turn"); err == nil && word != "last" {
 		if turn, err = strconv.Atoi(word); err != nil || turn < 1 {
-			err = problem(http.StatusBadRequest, ErrBadInput, "%q is no number of a turn, and not last", word)
+			err = problem(http.StatusBadRequest, ErrBadInput, "%q is neither the number of a turn nor last", word)
 		}
 	}
 	if err != nil {
@@ -162,10 +161,10 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, records.ErrNoDiff) && turn > 0:
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, id).
-			hinted("what commands write, codex does not follow"))
+			hinted("codex does not track files that commands write; `ctl session diff` without --turn compares the work folder"))
 	case errors.Is(err, records.ErrNoDiff):
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", id).
-			hinted("what commands write, codex does not follow"))
+			hinted("codex does not track files that commands write; `ctl session diff` without --turn compares the work folder"))
 	case err != nil:
 		s.fail(w, storeProblem(err, "the diff is gone"))
 	default:
@@ -173,8 +172,8 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// PutInput stores a file that goes with a message, in a folder of its owner. It reads
-// in.Bytes bytes from r, whose SHA-256 (hex) is in.Digest. It is idempotent.
+// PutInput stores a file that goes with a message: in.Bytes bytes of r, whose SHA-256 (hex)
+// is in.Digest. It is idempotent.
 func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input, r io.Reader) (protocol.Input, error) {
 	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
 	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
@@ -188,8 +187,7 @@ func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input,
 	return in, nil
 }
 
-// Diff returns the diff of a turn. If turn is 0, it returns the diff of the newest turn
-// that has one.
+// Diff returns the diff of a turn; 0 means the newest that has one.
 func (c *Client) Diff(ctx context.Context, session string, turn int) (protocol.TurnDiff, error) {
 	var d protocol.TurnDiff
 	word := "last"

@@ -8,8 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockFile opens and locks a file. The lock lasts until the file is closed or the
-// process dies.
+// lockFile locks a file until it is closed or the process dies.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -9,14 +9,12 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// StoredSeed is a seed that is in the store, ready for the seed's workflow.
+// StoredSeed is a seed in the store, ready for the seed's workflow.
 type StoredSeed struct {
 	Ref      seeds.Ref      `json:"ref"`
 	Manifest seeds.Manifest `json:"manifest"`
 }
 
-// seed checks, encrypts and stores a packed seed. The seed's workflow gives it its
-// generation.
 func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	name, err := named(r, "seed name", "name")
 	if err == nil && !s.secure {
@@ -53,7 +51,7 @@ func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredSeed{Ref: ref, Manifest: manifest})
 }
 
-// ExportSeed requests one generation of a seed, encrypted for one recipient.
+// ExportSeed requests one generation of a seed for one recipient.
 type ExportSeed struct {
 	Blob      string `json:"blob"`
 	Digest    string `json:"digest"`
@@ -61,7 +59,7 @@ type ExportSeed struct {
 	By        string `json:"by"`
 }
 
-// export encrypts a seed for the named recipient. A seed is never sent in the clear.
+// export never sends a seed in the clear.
 func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 	name, err := named(r, "seed name", "name")
 	if err == nil && !s.secure {
@@ -74,10 +72,10 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 		body, err = readBody(w, r, 64<<10, "an export")
 	}
 	if err == nil && json.Unmarshal(body, &in) != nil {
-		err = problem(http.StatusBadRequest, ErrBadInput, "that is no export")
+		err = problem(http.StatusBadRequest, ErrBadInput, "the request body is not JSON with blob, digest and recipient")
 	}
 	if err == nil && !strings.HasPrefix(in.Blob, "seeds/"+name+"/") {
-		err = problem(http.StatusBadRequest, ErrBadInput, "%q is no generation of seed %s", in.Blob, name)
+		err = problem(http.StatusBadRequest, ErrBadInput, "%q is not a generation of seed %s", in.Blob, name)
 	}
 	if err != nil {
 		s.fail(w, err)

@@ -23,36 +23,34 @@ import (
 
 // Options configure a Server.
 type Options struct {
-	// Listen is unix:///path or host:port. With port 0 the system chooses a port.
+	// Listen is unix:///path or host:port; port 0 means any.
 	Listen string
 	// TLS is required beyond unix sockets and loopback.
 	TLS *tls.Config
-	// Token is the bearer token of callers; empty means none. It is required whenever TLS
-	// is.
+	// Token is the callers' bearer token; empty means none. It is required whenever TLS is.
 	Token string
 
 	Store *store.Store
-	// Chunks is the chunk store, of which a process has one. If it is nil, Serve opens it.
-	Chunks   *chunks.Store
-	Hub      *Hub
-	Sessions Sessions
-	// Workspaces reads the work folders on the hosts that this worker dials.
+	// Chunks is the process's only chunk store; Serve opens it if nil.
+	Chunks     *chunks.Store
+	Hub        *Hub
+	Sessions   Sessions
 	Workspaces Workspaces
 	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
-	// Alive is the interval of alive lines on a quiet feed; 15 s by default.
+	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
 }
 
-// A viewer that has not read for writeWait is dropped. It can reconnect and continue.
+// A viewer that has not read for writeWait is dropped.
 const writeWait = 30 * time.Second
 
 // A Server is the API of one worker.
 type Server struct {
 	opts   Options
 	log    *slog.Logger
-	local  bool // unix socket: only the worker's user can connect
+	local  bool // unix socket
 	secure bool // nobody can eavesdrop
 	http   *http.Server
 	ln     net.Listener
@@ -61,10 +59,9 @@ type Server struct {
 	cancel context.CancelFunc
 	served chan struct{}
 	once   sync.Once
-	token  [32]byte // the digest of the token, so that a comparison does not reveal the token's length
+	token  [32]byte // a digest, so that a comparison does not reveal the length
 }
 
-// errClosing ends feeds when the worker stops; viewers reconnect.
 var errClosing = errors.New("the worker stops")
 
 // Serve listens and serves until Close.
@@ -127,8 +124,8 @@ func (s *Server) listen() error {
 	return nil
 }
 
-// listenUnix takes over the socket of a dead worker, and never the socket of a living one.
-// A lock beside the socket shows whether its worker lives.
+// listenUnix replaces the socket of a dead worker, but not of a living one, which holds a
+// lock.
 func (s *Server) listenUnix(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return err
@@ -141,10 +138,9 @@ func (s *Server) listenUnix(path string) error {
 		lock.Close()
 		return err
 	}
-	// The socket is created under another name and renamed when its mode is right, so that
-	// nobody else can connect in between.
+	// The socket gets its name after its mode, so that nobody else can connect before.
 	fresh := path + ".new"
-	_ = os.Remove(fresh) // a dead worker may have left it
+	_ = os.Remove(fresh) // of a dead worker
 	ln, err := net.Listen("unix", fresh)
 	if err != nil {
 		lock.Close()
@@ -164,7 +160,7 @@ func (s *Server) listenUnix(path string) error {
 	return nil
 }
 
-// Address returns the address of the API: unix:///path, http://… or https://….
+// Address returns unix:///path, http://… or https://….
 func (s *Server) Address() string {
 	switch {
 	case s.local:
@@ -175,8 +171,7 @@ func (s *Server) Address() string {
 	return "http://" + s.ln.Addr().String()
 }
 
-// Close ends every feed, so that viewers reconnect to the next worker, and waits
-// until the server has stopped.
+// Close ends every feed, so that viewers reconnect to the next worker.
 func (s *Server) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -194,7 +189,6 @@ func (s *Server) Close() error {
 	return err
 }
 
-// guard checks the token and refuses browsers, for every path.
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Token != "" {
@@ -202,13 +196,12 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			digest := sha256.Sum256([]byte(shown))
 			if !ok || subtle.ConstantTimeCompare(digest[:], s.token[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				s.fail(w, problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API wants its token").
+				s.fail(w, problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API needs its token").
 					hinted("set api.token_file in the config"))
 				return
 			}
 		}
-		// A web page in a local browser can reach loopback, but it cannot hide its
-		// origin.
+		// A web page in a local browser can reach loopback, but cannot hide its origin.
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {
 			s.fail(w, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
 			return
@@ -234,10 +227,10 @@ func (s *Server) fail(w http.ResponseWriter, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(e.Status)
-	_ = json.NewEncoder(w).Encode(map[string]*Error{"error": e}) // the caller is gone
+	_ = json.NewEncoder(w).Encode(map[string]*Error{"error": e})
 }
 
 func (s *Server) reply(w http.ResponseWriter, v any) {
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(v) // the caller is gone
+	_ = json.NewEncoder(w).Encode(v)
 }

@@ -21,14 +21,14 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// ErrIncomplete is the error kind for a snapshot that is not complete.
+// ErrIncomplete is the error kind for an incomplete snapshot.
 const ErrIncomplete = "incomplete"
 
-// ErrNewer is the error kind for a snapshot written by a newer version.
+// ErrNewer is the error kind for a snapshot of a newer version.
 const ErrNewer = "newer"
 
-// Trailers of an export. An export is valid only if it has trailerDigest. trailerError says
-// what went wrong.
+// Trailers of an export, which is valid only with trailerDigest. trailerError says what
+// went wrong.
 const (
 	trailerDigest = "Fairlead-Sha256"
 	trailerError  = "Fairlead-Error"
@@ -46,8 +46,7 @@ func snapshotProblem(err error) error {
 	return storeProblem(err, "%v", err)
 }
 
-// snapshots lists the snapshots of a session, or of all sessions, oldest first, as JSON
-// lines.
+// snapshots lists those of one or all sessions, oldest first.
 func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if session != "" && !namePattern.MatchString(session) {
@@ -63,14 +62,13 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 	for i := range list {
 		m := forPeople(list[i])
 		if st.emit(Event{Kind: KindSnapshot, Snapshot: &m}) != nil {
-			return // the caller is gone
+			return
 		}
 	}
 	s.finish(st, nil, Event{Kind: KindEnd})
 }
 
-// snapshot shows one snapshot. It marks a snapshot that is incomplete, or that a newer
-// version made.
+// snapshot also shows one that is incomplete or of a newer version.
 func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	m, err := s.manifest(r.Context(), r.PathValue("id"))
 	if err != nil {
@@ -80,7 +78,7 @@ func (s *Server) snapshot(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-// forPeople returns a manifest without the data that only a restore needs.
+// forPeople drops what only a restore needs.
 func forPeople(m snapshots.Manifest) snapshots.Manifest {
 	m.Trees = slices.Clone(m.Trees)
 	for i := range m.Trees {
@@ -111,8 +109,7 @@ func (s *Server) manifest(ctx context.Context, id string) (snapshots.Manifest, e
 	return m, err
 }
 
-// exportSnapshot writes a plain tar archive. Only the trailer shows whether the archive is
-// complete.
+// exportSnapshot writes a plain tar archive. Only the trailer shows whether it is complete.
 func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	if _, err := snapshots.Read(r.Context(), s.opts.Store, id); err != nil {
@@ -135,7 +132,7 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s.log.Warn("snapshot not exported", "snapshot", id, "bytes", out.n, "err", err)
-	if out.n == 0 { // nothing was sent yet
+	if out.n == 0 {
 		h.Del("Trailer")
 		s.fail(w, snapshotProblem(err))
 		return
@@ -148,9 +145,8 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// deleteSnapshot deletes a snapshot. It refuses to delete a snapshot that a session
-// continues from. It also refuses to delete the newest good snapshot of a running session,
-// because the session may be about to continue from it.
+// deleteSnapshot refuses a snapshot that a session continues from, and the newest good one
+// of a running session, which may soon continue from it.
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	id := r.PathValue("id")
 	m, err := s.manifest(r.Context(), id)
@@ -163,7 +159,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 	var held *snapshots.HeldError
 	if errors.As(err, &held) {
 		by := inquiry.PinnedBy(held.Pin)
-		err = problem(http.StatusConflict, ErrRefused, "session %s is to begin with %s, and has no snapshot of its own yet", by, id).
+		err = problem(http.StatusConflict, ErrRefused, "session %s starts from %s and has no snapshot of its own yet", by, id).
 			hinted("close session " + by + " first, or wait until it has had a turn and its snapshot is taken: `ctl session show " + by + "`")
 	}
 	if err != nil {
@@ -190,10 +186,9 @@ func (s *Server) holds(ctx context.Context, p snapshots.Pin) (bool, error) {
 	return held, err
 }
 
-// unasked returns the refusal to delete a snapshot that a session may need, because the
-// session could not be asked.
+// unasked is the refusal if a session that may need a snapshot could not be asked.
 func unasked(err error) error {
-	return problem(http.StatusServiceUnavailable, ErrStore, "nothing is deleted that a session may go on from: %v", err).
+	return problem(http.StatusServiceUnavailable, ErrStore, "the session that may need the snapshot could not be asked: %v", err).
 		hinted("try again when a worker of the session's zone answers")
 }
 
@@ -222,7 +217,7 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 			hinted("close the session first, or take a newer one with `ctl snapshot create`")
 	}
 	if !m.Complete {
-		return problem(http.StatusConflict, ErrRefused, "%s may be one that session %s is just taking", m.ID, m.Session).
+		return problem(http.StatusConflict, ErrRefused, "%s may be a snapshot that session %s is still writing", m.ID, m.Session).
 			hinted("`ctl snapshot prune` drops it when it is old enough")
 	}
 	if m.Left {
@@ -241,8 +236,7 @@ func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
 		hinted("close the session first, or take a newer one with `ctl snapshot create`")
 }
 
-// A tellingWriter counts and digests the bytes that it writes. It drops a caller that does
-// not read for writeWait.
+// A tellingWriter counts and digests. It drops a caller that does not read for writeWait.
 type tellingWriter struct {
 	w   http.ResponseWriter
 	rc  *http.ResponseController
@@ -260,8 +254,8 @@ func (t *tellingWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Snapshots lists the snapshots of a session, or of the store if session is empty,
-// oldest first, including incomplete ones.
+// Snapshots lists the snapshots of a session, or of all if session is empty, oldest first,
+// including incomplete ones.
 func (c *Client) Snapshots(ctx context.Context, session string) iter.Seq2[snapshots.Manifest, error] {
 	return func(yield func(snapshots.Manifest, error) bool) {
 		path := "/v1/snapshots"
@@ -295,7 +289,7 @@ func (c *Client) Snapshots(ctx context.Context, session string) iter.Seq2[snapsh
 	}
 }
 
-// cut turns the EOF of an answer that lacks its last line into io.ErrUnexpectedEOF.
+// cut turns an EOF before the last line into io.ErrUnexpectedEOF.
 func cut(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -310,22 +304,21 @@ func (c *Client) Snapshot(ctx context.Context, id string) (snapshots.Manifest, e
 	return m, err
 }
 
-// DeleteSnapshot deletes a snapshot from the store. A later prune removes the data
-// that nothing else needs.
+// DeleteSnapshot deletes a snapshot. A later prune removes its unneeded data.
 func (c *Client) DeleteSnapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
 	var m snapshots.Manifest
 	err := c.call(ctx, http.MethodDelete, "/v1/snapshots/"+url.PathEscape(id), nil, &m)
 	return m, err
 }
 
-// Exported has the size and the digest of the archive that ExportSnapshot wrote.
+// Exported describes an exported archive.
 type Exported struct {
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
 }
 
-// ExportSnapshot writes a snapshot as a plain tar archive. If the error is nil, the archive
-// is complete and exactly as the worker read it from the store.
+// ExportSnapshot writes a snapshot as a plain tar archive. Without an error it is complete,
+// as the worker read it.
 func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Exported, error) {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/snapshots/"+url.PathEscape(id)+"/export", nil)
 	if err != nil {
@@ -335,7 +328,7 @@ func (c *Client) ExportSnapshot(ctx context.Context, id string, w io.Writer) (Ex
 	return verified(ctx, resp, "export "+id, w)
 }
 
-// verified copies the body to w and compares it with the digest in the trailer.
+// verified copies the body and checks the trailer's digest.
 func verified(ctx context.Context, resp *http.Response, doing string, w io.Writer) (Exported, error) {
 	sum := sha256.New()
 	n, err := io.Copy(io.MultiWriter(w, sum), resp.Body)
@@ -343,18 +336,18 @@ func verified(ctx context.Context, resp *http.Response, doing string, w io.Write
 		if ctx.Err() != nil {
 			err = context.Cause(ctx)
 		}
-		return Exported{}, fmt.Errorf("%s: %d bytes came: %w", doing, n, err)
+		return Exported{}, fmt.Errorf("%s: stopped after %d bytes: %w", doing, n, err)
 	}
 	out := Exported{n, hex.EncodeToString(sum.Sum(nil))}
 	switch digest := resp.Trailer.Get(trailerDigest); {
 	case digest == out.SHA256:
 		return out, nil
 	case digest != "":
-		return Exported{}, fmt.Errorf("%s: what came is not what the worker sent", doing)
+		return Exported{}, fmt.Errorf("%s: the received data does not match the worker's digest (try again)", doing)
 	}
 	var e Error
 	if text, uerr := url.QueryUnescape(resp.Trailer.Get(trailerError)); uerr == nil && json.NewDecoder(strings.NewReader(text)).Decode(&e) == nil {
 		return Exported{}, &e
 	}
-	return Exported{}, fmt.Errorf("%s: it ends before its end, after %d bytes: %w", doing, n, io.ErrUnexpectedEOF)
+	return Exported{}, fmt.Errorf("%s: the stream was cut off after %d bytes: %w", doing, n, io.ErrUnexpectedEOF)
 }

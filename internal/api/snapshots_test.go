@@ -314,7 +314,7 @@ func TestWhatASessionGoesOnFromIsNotDeleted(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.sessions.now.Store("fork", inquiry.SessionNow{Runs: true, Run: "r1"})
-	said("a fork waits", "session fork is to begin with", ErrRefused)
+	said("a fork waits", "session fork starts from", ErrRefused)
 	b.sessions.now.Store("fork", errors.New("no worker answers"))
 	said("the fork does not answer", "no worker answers", ErrStore)
 	b.sessions.now.Store("fork", inquiry.SessionNow{Runs: true, Run: "r2"}) // another session of the same name

@@ -16,14 +16,14 @@ import (
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
 
-// maxTree bounds the list of a tree's entries, in bytes of JSON.
+// maxTree bounds a tree's list of entries, in bytes.
 const maxTree = 128 << 20
 
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r, maxTree, "a list of chunks")
 	var of []chunks.Digest
 	if err == nil && json.Unmarshal(body, &of) != nil {
-		err = problem(http.StatusBadRequest, ErrBadInput, "this is no list of digests")
+		err = problem(http.StatusBadRequest, ErrBadInput, "the request body is not a JSON list of chunk digests")
 	}
 	if err != nil {
 		s.fail(w, err)
@@ -32,8 +32,8 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, snapshots.Lacking(r.Context(), s.opts.Chunks, of))
 }
 
-// upload makes a snapshot of a tree. The body is the list of entries as one line of JSON,
-// and then each chunk that the store lacks, with its length before it.
+// upload makes a snapshot of a tree. The body is one line of JSON, the entries, and then
+// each chunk that the store lacks, after its length.
 func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	session := r.URL.Query().Get("session")
 	if !namePattern.MatchString(session) {
@@ -44,7 +44,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	var entries []snapshots.Entry
 	head, err := readLine(in)
 	if err != nil || json.Unmarshal(head, &entries) != nil {
-		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "this is no list of what is in a tree"))
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the first line of the upload is not a JSON list of the tree's entries"))
 		return
 	}
 	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, time.Now(), entries, func() ([]byte, error) { return readChunk(in) })
@@ -64,7 +64,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-var errTorn = errors.New("the tree was cut short on its way")
+var errTorn = errors.New("the upload of the tree ended early (send it again)")
 
 func readLine(in *bufio.Reader) (line []byte, err error) {
 	for {
@@ -78,7 +78,7 @@ func readLine(in *bufio.Reader) (line []byte, err error) {
 	}
 }
 
-// readChunk reads the length of a chunk and then the chunk. The length 0 marks the end.
+// readChunk reads a length and a chunk. It returns nil at the end, which is length 0.
 func readChunk(in io.Reader) ([]byte, error) {
 	var n uint32
 	if err := binary.Read(in, binary.BigEndian, &n); err != nil || n > chunks.MaxChunk {
@@ -94,8 +94,8 @@ func readChunk(in io.Reader) ([]byte, error) {
 	return data, nil
 }
 
-// PutTree stores a local tree as a snapshot of a session that is to begin with it. sent is
-// the number of content bytes that were sent. Chunks that the store has are not sent.
+// PutTree stores a local tree as a snapshot for a session to begin with. It sends only
+// chunks that the store lacks; sent counts content bytes.
 func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.LocalTree) (m snapshots.Manifest, sent int64, err error) {
 	body, err := json.Marshal(t.Chunks())
 	if err != nil {

@@ -12,31 +12,28 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Times and bounds of a viewer.
 const (
-	pollHere  = 10 * time.Second // the pump is on this worker, so the store only confirms
-	pollAway  = time.Second      // the pump is elsewhere, or there is none
+	pollHere  = 10 * time.Second // the pump is here, so the store only confirms
+	pollAway  = time.Second      // the pump is elsewhere, or none
 	pollLong  = 3 * time.Second  // nothing came for a while
 	pollSoon  = 250 * time.Millisecond
-	gapWait   = 20 * time.Second // how long missing entries may still arrive
-	storeWait = 20 * time.Second // how long the store may fail to answer
+	gapWait   = 20 * time.Second // for missing entries
+	storeWait = 20 * time.Second // for a failing store
 	lookBack  = 64               // entries compared again at each read of the store
 	keepSeen  = 512
 )
 
-// Sessions returns ErrNoSession if the session does not exist.
+// ErrNoSession means that the session does not exist.
 var ErrNoSession = errors.New("no such session")
 
-// Sessions tells about workflows of sessions. Running reports whether a session's workflow
-// runs. ErrNoSession means that there is no such session. Any other error means that this
-// is unknown now.
+// Sessions tells about sessions' workflows. Any error of Running but ErrNoSession means
+// that it is unknown now.
 type Sessions interface {
 	Running(ctx context.Context, session string) (bool, error)
 	// Now returns the state that the session reports. A missing session is no error.
 	Now(ctx context.Context, session string) (inquiry.SessionNow, error)
 }
 
-// reader yields a session's entries from the store.
 type reader func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error]
 
 // A viewer is one follower of one session.
@@ -47,13 +44,13 @@ type viewer struct {
 	runs    Sessions
 	emit    func(Event) error // an error ends the viewer
 	flush   func() error
-	follow  bool // true: until the session has closed; false: up to the newest entry
+	follow  bool // until the session has closed, not only to the newest entry
 
-	next   int64 // the next seq to show
+	next   int64 // seq to show
 	seen   []seenEntry
-	pos    map[string]int64 // position up to which the text of running items was shown
+	pos    map[string]int64 // shown text of running items
 	states int
-	quiet  int       // successive reads of the store without news
+	quiet  int       // reads without news, in a row
 	looked time.Time // last read of the store
 	trouble
 }
@@ -65,14 +62,13 @@ type seenEntry struct {
 
 func (s seenEntry) finishes(item string) bool { return s.item != "" && s.item == item }
 
-// trouble records since when the store has yielded nothing, and why.
+// trouble records since when the store yields nothing, and why.
 type trouble struct {
 	since time.Time
 	last  error
 }
 
-// run shows the session until its end. It returns nil when the session is over or,
-// without follow, at the newest entry.
+// run returns nil when the session is over or, without follow, at the newest entry.
 func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 	v.pos = map[string]int64{}
 	keepalive := time.NewTicker(alive)
@@ -96,7 +92,7 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 			}
 			if moved {
 				v.quiet, look = 0, true
-				continue // memory may have the entries that follow
+				continue // memory may have the next entries
 			}
 			look = false
 			v.quiet++
@@ -139,8 +135,7 @@ func (v *viewer) pause() time.Duration {
 	return pollAway
 }
 
-// behind returns the first seq in memory if the viewer still needs earlier entries, and
-// otherwise 0.
+// behind returns the first seq in memory if the viewer needs earlier entries, else 0.
 func (v *viewer) behind() int64 {
 	v.topic.mu.Lock()
 	defer v.topic.mu.Unlock()
@@ -150,8 +145,7 @@ func (v *viewer) behind() int64 {
 	return 0
 }
 
-// fromMemory shows the data that the topic has. moved means that the topic may already have
-// more.
+// fromMemory shows the topic's data. moved means that there may be more.
 func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	t := v.topic
 	t.mu.Lock()
@@ -180,9 +174,9 @@ func (v *viewer) fromMemory() (changed <-chan struct{}, moved bool, err error) {
 	return changed, false, v.running()
 }
 
-// running shows the text of running items and the newest state. It shows nothing while
-// memory has entries that the viewer has not shown, and leaves out items whose own
-// entry was shown. So an item's text never follows the item's own entry.
+// running shows the text of running items and the newest state. To never show text after
+// its item's entry, it waits until all entries in memory are shown, and leaves out their
+// items.
 func (v *viewer) running() error {
 	if !v.follow {
 		return nil
@@ -191,7 +185,7 @@ func (v *viewer) running() error {
 	var events []Event
 	t.mu.Lock()
 	if len(t.entries) > 0 && t.entries[len(t.entries)-1].entry.Seq >= v.next {
-		t.mu.Unlock() // new entries came meanwhile and must be shown first
+		t.mu.Unlock()
 		return nil
 	}
 	if t.state != nil && t.states != v.states {
@@ -229,7 +223,7 @@ func alignRunes(at int64, text []byte) (int64, string) {
 	return at, string(text)
 }
 
-// had reports whether the viewer was shown the entry that finishes an item.
+// had reports whether the entry that finishes item was shown.
 func (v *viewer) had(item string) bool {
 	for _, s := range v.seen {
 		if s.finishes(item) {
@@ -279,7 +273,7 @@ func (v *viewer) conflict(entries []liveEntry) int64 {
 	return 0
 }
 
-// voidFrom tells the viewer that the entries from seq on, which it was shown, are void.
+// voidFrom tells the viewer that the shown entries from seq on are void.
 func (v *viewer) voidFrom(seq int64) error {
 	for i, s := range v.seen {
 		if s.seq >= seq {
@@ -292,10 +286,9 @@ func (v *viewer) voidFrom(seq int64) error {
 	return v.emit(Event{Kind: KindVoid, Void: seq})
 }
 
-// look shows the entries that the store has. over means that nothing more will come.
+// look shows the store's entries. over means that no more will come.
 func (v *viewer) look(ctx context.Context) (moved, over bool, err error) {
-	// Ask first and read the store afterwards: if the session is closed by now, the store
-	// has all of its entries.
+	// Ask before reading: the store has all entries of a closed session.
 	running, known := true, false
 	if v.follow && v.runs != nil {
 		r, err := v.runs.Running(ctx, v.session)
@@ -311,7 +304,7 @@ func (v *viewer) look(ctx context.Context) (moved, over bool, err error) {
 		return moved, false, err
 	}
 	if v.trouble.last != nil {
-		return false, false, nil // the missing entries may still come
+		return false, false, nil // missing entries may still come
 	}
 	if !v.follow || known && !running {
 		return false, true, nil
@@ -363,8 +356,7 @@ func (v *viewer) idOf(seq int64) (string, bool) {
 	return "", false
 }
 
-// bad tolerates a failing store or missing entries for a while. It returns nil until the
-// trouble has lasted too long.
+// bad returns nil until the store has failed, or entries were missing, for too long.
 func (v *viewer) bad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)

@@ -15,15 +15,13 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Workspaces gives access to the folders that sessions work in;
-// *activities.Workfolders implements it.
+// Workspaces gives access to work folders; *workspaces.Workfolders implements it.
 type Workspaces interface {
 	WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error)
 	FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error
 }
 
-// whileRunning is the query parameter that asks for the work folder even while a turn
-// writes to it.
+// whileRunning asks for the folder even while a turn writes to it.
 const whileRunning = "while_running"
 
 func anyMoment(r *http.Request) bool { return r.URL.Query().Has(whileRunning) }
@@ -55,8 +53,6 @@ func (s *Server) workDiff(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, d)
 }
 
-// files writes files of a session's work folder as a tar archive. The archive is valid only
-// if the trailer has its digest.
 func (s *Server) files(w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	paths := r.URL.Query()["path"]
@@ -115,17 +111,16 @@ func workProblem(ctx context.Context, what string, err error) error {
 	return problem(status, kind, "%s", p.Message).hinted(p.Hint)
 }
 
-// WorkDiff returns what changed in a session's work folder since the session began. While a
-// turn runs, the worker refuses this unless moving is set.
+// WorkDiff returns the changes in a work folder since the session began. While a turn runs,
+// it is refused without moving.
 func (c *Client) WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error) {
 	var d protocol.WorkDiff
 	err := c.call(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/diff"+atAnyMoment(moving, url.Values{}), nil, &d)
 	return d, err
 }
 
-// FetchFiles writes files of a session's work folder to w as a tar archive. The archive is
-// valid only if the error is nil. While a turn runs, the worker refuses to send several
-// files unless moving is set.
+// FetchFiles writes files of a work folder as a tar archive, valid only without an error.
+// While a turn runs, several files are refused without moving.
 func (c *Client) FetchFiles(ctx context.Context, session string, paths []string, moving bool, w io.Writer) error {
 	resp, err := c.send(ctx, http.MethodGet, "/v1/sessions/"+url.PathEscape(session)+"/files"+atAnyMoment(moving, url.Values{"path": paths}), nil)
 	if err != nil {

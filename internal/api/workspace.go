@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
-// A StoredToken names a token for a git server in the store.
+// A StoredToken names a git server's token in the store.
 type StoredToken struct {
 	Blob string `json:"blob"`
 }
@@ -32,10 +32,10 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 			bad = workspaces.CheckTokenURL(repo)
 		}
 		if bad == nil && session != "" && !namePattern.MatchString(session) {
-			bad = fmt.Errorf("session %.100q: that is no id", session)
+			bad = fmt.Errorf("%.100q is not a session id", session)
 		}
 		if _, ok := owned.OwnerOf(folder); bad == nil && (ok == (session != "") || folder != "" && !ok) {
-			bad = fmt.Errorf("either session= names the one that it is for, or folder= the folder of a batch or schedule whose sessions share it")
+			bad = fmt.Errorf("give either session= (the session that uses the token) or folder= (the folder of a batch or schedule whose sessions share it), not both")
 		}
 		if bad != nil {
 			err = problem(http.StatusBadRequest, ErrBadInput, "%v", bad)
@@ -53,9 +53,8 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, StoredToken{Blob: blob})
 }
 
-// PutToken stores a token that is used only for the git server of this repository. The
-// token is deleted when its session has ended. If folder is given instead of session,
-// several sessions share the token, and it is deleted with the folder.
+// PutToken stores a token for this repository's git server only. It is deleted when its
+// session has ended, or, if sessions share it, with the folder given instead.
 func (c *Client) PutToken(ctx context.Context, session, folder, repo, token string) (string, error) {
 	if strings.HasPrefix(c.endpoint, "http://") {
 		return "", &Error{Kind: ErrRefused, Message: "a token is given to a worker over a unix socket or TLS only",

@@ -16,7 +16,7 @@ const (
 	MaxPrompt = 1_048_576 // characters, codex's own limit
 	MaxTries  = 20
 
-	// DefaultWindow is the default number of concurrent sessions.
+	// DefaultWindow is the default of File.Window.
 	DefaultWindow = 20
 	defaultWait   = 30 * time.Second
 	maxWait       = 24 * time.Hour
@@ -33,9 +33,9 @@ type File struct {
 
 // Retry says which failures are retried.
 type Retry struct {
-	Attempts     int           // tries of an item, including the first
-	On           []string      // kinds of failures; empty means the caller's default
-	Wait         time.Duration // time before the second try
+	Attempts     int           // including the first
+	On           []string      // empty means the caller's default
+	Wait         time.Duration // before the second try
 	AfterEffects bool
 }
 
@@ -48,8 +48,7 @@ type Item struct {
 	Column int
 }
 
-// A Flag is a session's flag, with its values as on the command line, and the place of the
-// flag in the file.
+// A Flag has values as on the command line.
 type Flag struct {
 	Name   string
 	Values []string
@@ -62,24 +61,23 @@ type FlagKind int
 
 // The kinds of flags.
 const (
-	NoFlag   FlagKind = iota // no such flag
-	OneValue                 // a text, a number or a duration
-	Truth                    // true or false
-	Many                     // a list, or a single value
+	NoFlag   FlagKind = iota
+	OneValue          // a text, a number or a duration
+	Truth
+	Many // a list, or a single value
 )
 
 // Options define what a file may contain.
 type Options struct {
-	// Name is the file's name, used in messages. Its extension determines the format.
+	// Name is for messages. Its extension determines the format.
 	Name string
 	// Flags returns the kind of a session's flag. Names lists all flags.
 	Flags func(name string) FlagKind
 	Names []string
-	// Kinds are the kinds of failures that retry.on may name. If it is nil, any word is
-	// allowed.
+	// Kinds are the kinds of failures that retry.on may name; nil allows any word.
 	Kinds []string
-	// Check checks an item whose keys are valid. If it returns a flag, the mistake is
-	// reported at that flag's place.
+	// Check checks an item whose keys are valid. A mistake is reported at the place of the
+	// returned flag, if any.
 	Check func(Item) (flag string, err error)
 }
 
@@ -105,8 +103,8 @@ func Parse(data []byte, o Options) (*File, error) {
 	return r.f, nil
 }
 
-// isLines reports whether a file is JSON lines. The extension decides. If it does not, a
-// file is JSON lines if its first line is a complete JSON object without items.
+// isLines decides by the extension or else by whether the first line is a complete JSON
+// object without items.
 func isLines(name string, data []byte) bool {
 	switch strings.ToLower(path.Ext(name)) {
 	case ".jsonl", ".ndjson":

@@ -178,7 +178,7 @@ items:
 			`line 14, column 9: id "a": the item of line 11 has it already`,
 			"line 14, column 5: item a: its prompt is empty",
 			"line 16, column 13: label is a mapping: it takes one value",
-			`line 17, column 9: id "b.t2" of an item: what ends in .t and a number names later tries`,
+			`line 17, column 9: id "b.t2" of an item: an id must not end in .t and a number, which marks later tries`,
 			"line 19, column 17: interrupts takes true or false",
 			"line 20, column 5: an item is a list: it takes keys with values, or one text",
 		}},
@@ -202,7 +202,7 @@ items:
 		"a matrix out of hand":   {"b.yaml", "prompt: x\nmatrix:\n" + strings.Repeat("#\n", 3) + axes(6), []string{"line 11, column 3: the matrix makes more than 100000 items"}},
 		"a prompt without end":   {"b.yaml", "prompt: '{{define \"a\"}}" + strings.Repeat("x", 1000) + "{{template \"a\"}}{{end}}{{template \"a\"}}'\nitems: [a]", []string{"item 1: its prompt is longer than codex takes"}},
 		"brackets without end":   {"b.yaml", "items: " + strings.Repeat("[", 1000), []string{"it nests too deep"}},
-		"an alias of an alias …": {"b.yaml", laughs(), []string{"the file says too much"}},
+		"an alias of an alias …": {"b.yaml", laughs(), []string{"the file has too many values"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Parse([]byte(c.text), options(c.file))

@@ -21,8 +21,7 @@ func (r *reader) list(items node) {
 	}
 }
 
-// item reads one item. If the item is a plain value, this is the value of the variable
-// item.
+// item reads one item. A plain value is the value of the variable item.
 func (r *reader) item(n node, number string) {
 	it := Item{ID: number, Line: n.at.line, Column: n.at.column}
 	own := node{kind: mapping}
@@ -61,7 +60,7 @@ func (r *reader) finish(it Item, at place, prompt, own node) {
 	case !idPattern.MatchString(it.ID):
 		r.add(at, "id %q of an item: %s", cut(it.ID), idRule)
 	case tryPattern.MatchString(it.ID):
-		r.add(at, "id %q of an item: what ends in .t and a number names later tries", it.ID)
+		r.add(at, "id %q of an item: an id must not end in .t and a number, which marks later tries", it.ID)
 	case twice:
 		r.add(at, "id %q: the item of line %d has it already", it.ID, first.line)
 	}
@@ -91,7 +90,6 @@ func (r *reader) finish(it Item, at place, prompt, own node) {
 	r.add(where, "%v", err)
 }
 
-// matrix makes an item of every combination. The last key changes fastest.
 func (r *reader) matrix(n node) {
 	if n.kind != mapping || len(n.keys) == 0 {
 		r.add(n.at, "matrix is %s: it takes names with lists of values, such as go: [\"1.25\", \"1.26\"]", n.what())
@@ -136,10 +134,9 @@ func (r *reader) combination(n node, i int) {
 	r.finish(it, n.at, r.prompt, own)
 }
 
-// maxPlain leaves room for the batch's id before it and a number after it.
+// maxPlain leaves room for the batch's id and a number.
 const maxPlain = 30
 
-// plain turns a text into an id.
 func plain(s string) string {
 	s = strings.Map(func(c rune) rune {
 		switch {
@@ -160,7 +157,7 @@ func plain(s string) string {
 	return s
 }
 
-// free returns id. If an item already has that id, free adds a number to it.
+// free returns id, with a number added if it is taken.
 func (r *reader) free(id string) string {
 	if _, taken := r.ids[id]; !taken {
 		return id

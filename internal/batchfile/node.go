@@ -17,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A kind is the kind of a node.
 type kind int
 
 const (
@@ -27,14 +26,13 @@ const (
 	null
 )
 
-// A node is a value of the file and its place.
 type node struct {
 	kind   kind
 	at     place
-	text   string // of a scalar, as it was written
-	truth  *bool  // set if the scalar is true or false
-	keys   []key  // of a mapping, in the order of the file
-	values []node // of a mapping or a list
+	text   string // as written
+	truth  *bool  // of true and false
+	keys   []key
+	values []node
 }
 
 type key struct {
@@ -42,7 +40,7 @@ type key struct {
 	at   place
 }
 
-// A place is a line and a column, both from 1; 0 if unknown.
+// A place is a line and a column, from 1; 0 if unknown.
 type place struct{ line, column int }
 
 func (n node) get(name string) (node, bool) {
@@ -54,7 +52,6 @@ func (n node) get(name string) (node, bool) {
 	return node{}, false
 }
 
-// what describes the node in messages.
 func (n node) what() string {
 	switch {
 	case n.kind == list:
@@ -69,8 +66,7 @@ func (n node) what() string {
 	return "a text"
 }
 
-// value returns the node for a template. Numbers stay texts as written, because 1.10 may be
-// a version.
+// value returns the node for a template. Numbers stay texts, because 1.10 may be a version.
 func (n node) value() any {
 	switch n.kind {
 	case list:
@@ -97,7 +93,7 @@ func (n node) value() any {
 // Bounds against slow files; no real batch exceeds them.
 const (
 	maxNodes   = 3_000_000
-	maxAliased = 100_000 // nodes repeated by aliases
+	maxAliased = 100_000 // repeated by aliases
 	maxKeys    = 5_000   // of one mapping
 )
 
@@ -154,7 +150,6 @@ func firstLine(s string) string {
 	return s
 }
 
-// A converter converts the parser's nodes to ours.
 type converter struct {
 	anchors map[string]node
 	made    int
@@ -164,7 +159,7 @@ type converter struct {
 func (c *converter) node(in ast.Node, depth int) (node, error) {
 	at := lineOf(in)
 	if c.made++; c.made > maxNodes || depth > maxDepth {
-		return node{}, mistake(at, "the file says too much, or nests too deep")
+		return node{}, mistake(at, "the file has too many values, or is nested too deep")
 	}
 	switch v := in.(type) {
 	case *ast.AnchorNode:
@@ -214,7 +209,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 // count bounds the nodes that aliases repeat.
 func (c *converter) count(n node, at place) error {
 	if c.aliased++; c.aliased > maxAliased {
-		return mistake(at, "the file says too much: aliases repeat it too often")
+		return mistake(at, "the file has too many values, because of its aliases")
 	}
 	for _, v := range n.values {
 		if err := c.count(v, at); err != nil {
@@ -324,8 +319,7 @@ type jsonReader struct {
 
 func (r *jsonReader) place() place { return r.placeOf(r.d.InputOffset()) }
 
-// placeOf returns the place of the first byte at or after offset that is not a space,
-// comma or colon.
+// placeOf skips spaces, commas and colons at offset.
 func (r *jsonReader) placeOf(offset int64) place {
 	o := max(min(int(offset), len(r.data)), 0)
 	for o < len(r.data) && strings.IndexByte(" \t\r,:", r.data[o]) >= 0 {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A Problem is one mistake in a file. Line is 0 if the mistake has no place. Column is 0 if
-// only the line is known.
+// A Problem is one mistake in a file. Line or Column is 0 if unknown.
 type Problem struct {
 	Line   int    `json:"line"`
 	Column int    `json:"column"`
@@ -31,7 +30,6 @@ type Error struct {
 	Problems []Problem
 }
 
-// shown bounds the mistakes in one message.
 const shown = 50
 
 func (e *Error) Error() string {
@@ -58,8 +56,7 @@ func mistake(at place, format string, args ...any) error {
 	return &Error{Problems: []Problem{{at.line, at.column, fmt.Sprintf(format, args...)}}}
 }
 
-// sorted sorts problems by place and removes duplicates. So a mistake in the defaults is
-// reported once, even if many items inherit it.
+// sorted also removes duplicates: many items may inherit a mistake.
 func sorted(all []Problem) []Problem {
 	seen := map[Problem]bool{}
 	out := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {

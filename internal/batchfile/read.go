@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// A reader reads a file and collects its mistakes.
 type reader struct {
 	o         Options
 	f         *File
 	problems  []Problem
-	prompt    node // the template for items that have none
+	prompt    node // for items without one
 	vars      map[string]any
 	defaults  []Flag
 	templates map[place]*template.Template // nil for an invalid one
 	ids       map[string]place
-	numbers   map[string]int // next numbers to append to ids
+	numbers   map[string]int // to append to ids
 }
 
 func (r *reader) add(at place, format string, args ...any) {
@@ -44,7 +43,6 @@ var (
 
 const idRule = "use a-z, 0-9, dot, dash, underscore; at most 63, the first a letter or a digit"
 
-// batchKeys are the keys beside the items.
 var batchKeys = []string{"id", "window", "stop_after", "retry", "prompt", "vars", "defaults"}
 
 func (r *reader) whole(root node) {
@@ -71,7 +69,6 @@ func (r *reader) whole(root node) {
 	}
 }
 
-// lines reads JSON lines. A bad line does not stop the others from being checked.
 func (r *reader) lines(data []byte) {
 	var items []node
 	first := true
@@ -142,7 +139,6 @@ func (r *reader) unknown(k key, known []string) {
 	r.add(k.at, "%s: no such key%s", cut(k.name), nearest(k.name, known))
 }
 
-// twice reports duplicate keys of a mapping.
 func (r *reader) twice(n node) {
 	seen := make(map[string]bool, len(n.keys))
 	for _, k := range n.keys {
@@ -222,8 +218,7 @@ func (r *reader) number(k key, v node, least, most int) int {
 	return n
 }
 
-// flags reads a mapping of a session's flags. The keys in own are not flags; the
-// caller reads them.
+// flags reads a mapping of flags, except for the keys in own.
 func (r *reader) flags(n node, what string, own []string) []Flag {
 	if n.kind != mapping {
 		r.add(n.at, "%s is %s: it takes flags of a session by their names, such as seed: team", what, n.what())
@@ -248,7 +243,7 @@ func (r *reader) flags(n node, what string, own []string) []Flag {
 	return out
 }
 
-// put adds flags. A new flag replaces a flag of the same name.
+// put lets a new flag replace one of the same name.
 func put(flags []Flag, more ...Flag) []Flag {
 	for _, m := range more {
 		flags = slices.DeleteFunc(slices.Clone(flags), func(f Flag) bool { return f.Name == m.Name })
@@ -305,7 +300,6 @@ func cut(s string) string {
 	return s
 }
 
-// nearest suggests a known word for a misspelled one.
 func nearest(word string, known []string) string {
 	best, least := "", 3
 	for _, k := range known {

@@ -22,7 +22,7 @@ func (r *reader) template(k key, v node) *template.Template {
 	if err != nil {
 		at, why := v.at, err.Error()
 		if m := parseError.FindStringSubmatch(why); m != nil {
-			line, _ := strconv.Atoi(m[1]) // digits
+			line, _ := strconv.Atoi(m[1])
 			if why = m[2]; line > 1 || at.column == 0 {
 				at = place{at.line + line - 1, 0}
 			}
@@ -40,7 +40,6 @@ var (
 	noEntry    = regexp.MustCompile(`map has no entry for key "([^"]*)"`)
 )
 
-// whyNot explains why a template could not be executed.
 func whyNot(err error, vars []string) string {
 	if errors.Is(err, errTooLong) {
 		return errTooLong.Error()
@@ -57,7 +56,6 @@ func whyNot(err error, vars []string) string {
 
 var errTooLong = errors.New("its prompt is longer than codex takes")
 
-// bounded bounds the output of a template.
 type bounded struct{ strings.Builder }
 
 func (b *bounded) Write(p []byte) (int, error) {

@@ -15,8 +15,8 @@ import (
 	"filippo.io/age"
 )
 
-// MaxSocketPath is the longest path of our unix socket, in bytes. Linux allows 107,
-// and the socket briefly has a longer name.
+// MaxSocketPath bounds the path of our unix socket, in bytes. Linux allows 107, and the
+// socket briefly has a longer name.
 const MaxSocketPath = 103
 
 var (
@@ -59,7 +59,7 @@ func (c *Config) check() []Problem {
 		add("log.format", "%q is neither json nor text", c.Log.Format)
 	}
 	if !slices.Contains([]string{"debug", "info", "warn", "error"}, c.Log.Level) {
-		add("log.level", "%q is none of debug, info, warn, error", c.Log.Level)
+		add("log.level", "%q is not one of debug, info, warn, error", c.Log.Level)
 	}
 	if !slices.Contains([]string{"refuse", "allow"}, c.Seeds.Unprotected) {
 		add("seeds.unprotected", "%q is neither refuse nor allow", shorten(c.Seeds.Unprotected))
@@ -77,11 +77,10 @@ func (c *Config) check() []Problem {
 		add("limits.drain", "%s gives running work no time to hand over: use some seconds", c.Limits.Drain)
 	}
 	if c.Limits.Watch < 100*time.Millisecond || c.Limits.Watch > time.Minute {
-		add("limits.watch", "%s is not between 100ms and 1m: what happens to a session that waits is to be known within two minutes", c.Limits.Watch)
+		add("limits.watch", "%s is not between 100ms and 1m: changes of a waiting session must be noticed within two minutes", c.Limits.Watch)
 	}
 	if c.Limits.Line < 8<<20 || c.Limits.Line > 1<<30 {
-		// A line must have room for a message of a million characters, because codex
-		// accepts such messages and echoes them.
+		// codex accepts messages of a million characters and echoes them in one line.
 		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
 	}
 	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer} {
@@ -216,14 +215,13 @@ func (c *Config) checkCodec() (p []Problem) {
 // Codec reports whether there is a codec endpoint.
 func (c *Config) Codec() bool { return c.API.CodecListen != "" && c.API.CodecListen != CodecOff }
 
-// CodecLoopback reports whether the codec endpoint listens on a loopback address.
+// CodecLoopback reports whether the codec endpoint is loopback.
 func (c *Config) CodecLoopback() bool {
 	host, _, err := net.SplitHostPort(c.API.CodecListen)
 	return err == nil && isLoopback(host)
 }
 
-// Loopback reports whether the API listens only on this machine: on a unix socket (the
-// default) or a loopback address.
+// Loopback reports whether the API listens only on this machine.
 func (c *Config) Loopback() bool {
 	if c.API.Listen == "" || strings.HasPrefix(c.API.Listen, "unix:") {
 		return true
@@ -237,8 +235,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// CheckFiles checks a worker's config against the machine: required settings, and
-// files that are missing or that others may read. The error is an *Error.
+// CheckFiles checks what a worker needs: required settings, and files that are missing or
+// that others may read. The error is an *Error.
 func (c *Config) CheckFiles() error {
 	var p []Problem
 	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
@@ -309,7 +307,7 @@ func checkSecretFile(path string) error {
 	return f.Close()
 }
 
-// checkHostPort requires host:port. Port 0 is valid only if s is for listening.
+// checkHostPort requires host:port. Port 0 is only for listening.
 func checkHostPort(s string, listens bool) error {
 	host, port, err := net.SplitHostPort(s)
 	if err != nil {
@@ -340,9 +338,9 @@ func checkStoreURL(s string) error {
 			return fmt.Errorf("%q names no bucket", shorten(s))
 		}
 	case "mem":
-		return fmt.Errorf("mem:// is gone with the process: use file:///…, s3://…, gs://… or azblob://…")
+		return fmt.Errorf("a mem:// store is lost when the process ends: use file:///…, s3://…, gs://… or azblob://…")
 	default:
-		return fmt.Errorf("%q is none of file:///…, s3://…, gs://…, azblob://…", shorten(s))
+		return fmt.Errorf("%q is not supported: use file:///…, s3://…, gs://… or azblob://…", shorten(s))
 	}
 	if u.User != nil {
 		return fmt.Errorf("a URL must not hold a password: use the provider's own environment")
@@ -350,8 +348,7 @@ func checkStoreURL(s string) error {
 	return nil
 }
 
-// checkEndpoint requires https, or a loopback address, because secrets are sent
-// there.
+// checkEndpoint requires https or loopback, because secrets are sent there.
 func checkEndpoint(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || !(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())) {

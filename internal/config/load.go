@@ -9,13 +9,12 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// maxFile bounds a config file in bytes.
 const maxFile = 1 << 20
 
 // A Problem is one mistake in a config file.
 type Problem = strictyaml.Problem
 
-// An Error holds every mistake of one config file.
+// An Error has every mistake of a config file.
 type Error struct {
 	Path     string
 	Problems []Problem
@@ -37,8 +36,8 @@ func newError(path string, problems []Problem) error {
 	return &Error{Path: path, Problems: problems}
 }
 
-// Load reads a config file. All mistakes in the file are reported in one *Error.
-// Relative paths in the file are relative to its folder, and are made absolute.
+// Load reads a config file. All mistakes are in one *Error. Paths in the file are made
+// absolute, relative to its folder.
 func Load(path string) (*Config, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -49,7 +48,7 @@ func Load(path string) (*Config, error) {
 		return nil, fmt.Errorf("read the config: %w", err)
 	}
 	if info.Size() > maxFile {
-		return nil, fmt.Errorf("read the config: %s has %d bytes: that is not a config file", path, info.Size())
+		return nil, fmt.Errorf("read the config: %s has %d bytes, which is too large for a config file", path, info.Size())
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -58,8 +57,7 @@ func Load(path string) (*Config, error) {
 	return Parse(path, data)
 }
 
-// Parse is Load for data that is already read. path is used in errors and for
-// relative paths.
+// Parse is Load for data. path is for errors and relative paths.
 func Parse(path string, data []byte) (*Config, error) {
 	c := Default()
 	c.path = path
@@ -96,7 +94,6 @@ func absolute(dir, path string) string {
 	return filepath.Join(dir, path)
 }
 
-// at returns a problem with a key. The key need not be in the file.
 func (c *Config) at(key, format string, args ...any) Problem {
 	return Problem{Line: strictyaml.LineOf(c.lines, key), Key: key, Text: fmt.Sprintf(format, args...)}
 }

@@ -87,7 +87,7 @@ func first(vars node, names ...string) (node, bool) {
 	return node{}, false
 }
 
-// plain returns the text of a variable, and refuses a template or a vault.
+// plain refuses a template or a vault.
 func (r *reader) plain(h *Host, name string, v node) string {
 	switch {
 	case v.kind == secret:
@@ -107,7 +107,7 @@ func (r *reader) home(path string) string {
 	return path
 }
 
-// arguments reads the relevant options from arguments of ssh.
+// arguments takes the relevant options of ssh's arguments.
 func (r *reader) arguments(h *Host, name string, v node) {
 	text := r.plain(h, name, v)
 	words, err := split(text)
@@ -117,7 +117,7 @@ func (r *reader) arguments(h *Host, name string, v node) {
 	}
 	for i := 0; i < len(words); i++ {
 		word := words[i].text
-		next := func(short string) string { // the value of -Xvalue or -X value
+		next := func(short string) string { // -Xvalue or -X value
 			if rest := strings.TrimPrefix(word, short); rest != "" {
 				return rest
 			}
@@ -153,14 +153,13 @@ func (r *reader) option(h *Host, name, option string) {
 	case "hostkeyalias":
 		h.KeyName = value
 	case "stricthostkeychecking":
-		// The option is ignored, because Fairlead never trusts unknown host keys.
+		// Fairlead never trusts unknown host keys.
 	default:
 		r.warn(h.written, h.Place, "%s: the option %s was left out", name, cut(k))
 	}
 }
 
-// proxyCommand refuses the host, because workers cannot reach it without running the
-// ProxyCommand.
+// proxyCommand refuses the host, because workers run no ProxyCommand.
 func (r *reader) proxyCommand(h *Host, value string) {
 	if value == "" || strings.EqualFold(value, "none") {
 		return

@@ -11,14 +11,12 @@ import (
 	"strings"
 )
 
-// listEnv are settings of Ansible that decide what ansible-inventory prints.
 var listEnv = []string{
-	"ANSIBLE_INVENTORY_EXPORT=false",                // each host is printed with all its variables
+	"ANSIBLE_INVENTORY_EXPORT=false",                // each host with all its variables
 	"ANSIBLE_INVENTORY_ANY_UNPARSED_IS_FAILED=true", // a file that it cannot read is an error
 	"ANSIBLE_VERBOSITY=0", "ANSIBLE_DEBUG=false", "ANSIBLE_NOCOLOR=1", "ANSIBLE_FORCE_COLOR=false",
 }
 
-// ansible runs ansible-inventory, which reads the inventory.
 func (r *reader) ansible(ctx context.Context, data []byte) error {
 	path := r.o.Path
 	if path == "" {
@@ -47,8 +45,7 @@ func (r *reader) ansible(ctx context.Context, data []byte) error {
 
 var listMessage = regexp.MustCompile(`^(\[[A-Z ]+\]|ERROR)`)
 
-// Ansible wraps its messages to the width of a terminal. unwrapped returns them with one
-// line for each message.
+// unwrapped joins the lines of Ansible's messages, which are wrapped to a terminal.
 func (r *reader) unwrapped(said, path string) string {
 	var b strings.Builder
 	for line := range strings.Lines(said) {
@@ -79,14 +76,12 @@ func isList(data []byte) bool {
 	return json.Unmarshal(data, &list) == nil && len(list.Meta) > 0
 }
 
-// A listedGroup is a group as `ansible-inventory --list` prints it.
 type listedGroup struct {
 	Hosts    []string        `json:"hosts"`
 	Children []string        `json:"children"`
 	Vars     json.RawMessage `json:"vars"`
 }
 
-// list reads output of `ansible-inventory --list`.
 func (r *reader) list(data []byte) {
 	var meta struct {
 		Meta struct {
@@ -102,7 +97,7 @@ func (r *reader) list(data []byte) {
 	delete(raw, "_meta")
 	hosts := map[string]bool{}
 	parents := map[string][]string{}
-	inGroups := map[string][]string{} // by host
+	inGroups := map[string][]string{}
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		var of listedGroup
 		if err := json.Unmarshal(raw[name], &of); err != nil || len(of.Vars) > 0 {
@@ -136,8 +131,7 @@ func (r *reader) list(data []byte) {
 	}
 }
 
-// groupLabels adds a label for each of the groups and for each group that contains one of
-// them.
+// groupLabels adds a label for each group and the groups that contain it.
 func (r *reader) groupLabels(host string, labels map[string]string, groups []string, parents map[string][]string) {
 	for _, name := range groups {
 		label := "group." + name
@@ -153,7 +147,7 @@ func (r *reader) groupLabels(host string, labels map[string]string, groups []str
 	}
 }
 
-// fromJSON returns a JSON value as a node without places. Empty data becomes null.
+// fromJSON returns a JSON value as a node. Empty data becomes null.
 func fromJSON(data []byte) (node, error) {
 	if len(data) == 0 {
 		return node{}, nil

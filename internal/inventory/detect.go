@@ -12,7 +12,7 @@ var (
 	section = regexp.MustCompile(`^\[[^:\]\s]+(:\w+)?\]`)
 )
 
-// Detect returns a file's format, judged by its name and content.
+// Detect judges a file's format by its name and content.
 func Detect(name string, data []byte) Format {
 	if isList(data) {
 		return AnsibleJSON
@@ -51,8 +51,8 @@ func Detect(name string, data []byte) Format {
 
 var sshBlock = regexp.MustCompile(`(?mi)^\s*(host|match)(\s*=\s*|\s+)\S`)
 
-// whichYAML tells our YAML from Ansible's. In Ansible's YAML, hosts are in groups. In ours,
-// they are at the top level.
+// whichYAML tells our YAML, with hosts at the top level, from Ansible's, with hosts in
+// groups.
 func whichYAML(data []byte) Format {
 	if len(data) > MaxFile {
 		return YAML

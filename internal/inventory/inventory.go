@@ -28,41 +28,39 @@ var Formats = []Format{YAML, AnsibleINI, AnsibleYAML, AnsibleJSON, SSHConfig}
 // Bounds of a file.
 const (
 	MaxFile  = 16 << 20
-	MaxList  = 64 << 20 // of the output of ansible-inventory --list
+	MaxList  = 64 << 20 // output of ansible-inventory --list
 	MaxHosts = 10_000
 )
 
-// A Host is a host as described in a file. A field is empty if the file does not give it.
+// A Host is a host of a file. A field is empty if the file does not give it.
 type Host struct {
-	Name    string // as in the inventory of a zone
+	Name    string // in the inventory of a zone
 	Address string
 	User    string
 	Port    int
-	// Identity and KnownHosts are paths on the workers. Root is a path on the host.
+	// Identity and KnownHosts are paths on the workers, Root on the host.
 	Identity, KnownHosts, Root string
 	HostKeys                   []string
 	Labels                     map[string]string
 	Slots                      int
-	// Jump is the name of the jump host. That host precedes this one, unless the file
-	// does not contain it.
+	// Jump is the name of the jump host. If the file has that host, it comes before this
+	// one.
 	Jump string
 
-	// KeyName is the host's name in known_hosts files, if it is not the address.
-	// PinFiles are the known_hosts files on this machine that the file names.
+	// KeyName is the host's name in known_hosts files, if not the address. PinFiles are
+	// known_hosts files on this machine that the file names.
 	KeyName  string
 	PinFiles []string
 
-	// Place is the place of the host in the file. Places are the places of its settings, by
-	// the names of the settings in our YAML.
+	// Places are those of the host's settings, by their names in our YAML.
 	Place  Place
 	Places map[string]Place
 
-	written string // the host's name in the file
-	via     string // the jump as written
+	written string // name in the file
+	via     string // jump as written
 }
 
-// At returns the place of a host's setting. If the setting has no place, At returns the
-// place of the host.
+// At returns the place of a host's setting, or else of the host.
 func (h *Host) At(what string) Place {
 	if p, ok := h.Places[what]; ok {
 		return p
@@ -80,7 +78,7 @@ func (h *Host) said(what string, at Place) {
 // A File is the result of reading a file.
 type File struct {
 	Format Format
-	// Hosts are in an order in which they can be added: jump hosts first.
+	// Hosts can be added in this order: jump hosts come first.
 	Hosts []Host
 	// Warnings say what was skipped.
 	Warnings []Problem
@@ -88,20 +86,20 @@ type File struct {
 
 // Options control how a file is read.
 type Options struct {
-	// Name is the file's name, used in messages and to detect the format.
+	// Name is for messages and to detect the format.
 	Name string
-	// Path is the file's path. ansible-inventory also reads files beside this file, such as
-	// group_vars. If Path is empty, it reads a copy.
+	// Path lets ansible-inventory read files beside the file, such as group_vars. Without
+	// Path it reads a copy.
 	Path string
-	// Format is the file's format; it is detected if empty.
+	// Format is detected if empty.
 	Format Format
-	// Only, if not empty, are patterns (path.Match) of the names of wanted hosts.
-	// Their jump hosts are wanted too.
+	// Only are patterns (path.Match) of the names of wanted hosts, whose jump hosts are
+	// wanted too. Empty means all.
 	Only []string
-	// Home is the folder that ~ stands for.
+	// Home replaces ~.
 	Home string
-	// Glob and Read give access to files that an OpenSSH config includes. These files are
-	// searched for names of hosts. If one of them is nil, nothing can be included.
+	// Glob and Read access files that an OpenSSH config includes. If one of them is nil,
+	// nothing can be included.
 	Glob func(pattern string) ([]string, error)
 	Read func(name string) ([]byte, error)
 }
@@ -159,7 +157,6 @@ func Parse(ctx context.Context, data []byte, o Options) (*File, error) {
 	return f, nil
 }
 
-// A reader collects the hosts of a file and its mistakes.
 type reader struct {
 	o        Options
 	hosts    []Host
@@ -172,8 +169,7 @@ func (r *reader) add(at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...)})
 }
 
-// of adds a mistake that concerns only one host. If that host is not wanted, the mistake is
-// dropped later.
+// of adds a mistake of one host, which is dropped if that host is not wanted.
 func (r *reader) of(host string, at Place, format string, args ...any) {
 	r.problems = append(r.problems, Problem{Place: at, Text: fmt.Sprintf(format, args...), host: host})
 }
@@ -182,7 +178,6 @@ func (r *reader) warn(host string, at Place, format string, args ...any) {
 	r.warnings = append(r.warnings, Problem{Place: at, Text: fmt.Sprintf(format, args...), host: host})
 }
 
-// host returns the host of that name in the file, and adds it if it is new.
 func (r *reader) host(name string, at Place) *Host {
 	i, ok := r.byName[name]
 	if !ok {
@@ -196,15 +191,13 @@ func (r *reader) host(name string, at Place) *Host {
 	return &r.hosts[i]
 }
 
-// full reports whether there are more hosts than allowed.
 func (r *reader) full() bool { return len(r.hosts) > MaxHosts }
 
 var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// local is the name of the worker's own machine.
 const local = "local"
 
-// rename gives every host its name in the zone: the name in lower case.
+// rename gives every host its name in the zone, in lower case.
 func (r *reader) rename() {
 	taken := map[string]*Host{}
 	for i := range r.hosts {
@@ -222,7 +215,6 @@ func (r *reader) rename() {
 	}
 }
 
-// choose drops unwanted hosts and the mistakes that concern only them.
 func (r *reader) choose() {
 	for _, p := range r.o.Only {
 		if _, err := path.Match(p, ""); err != nil {

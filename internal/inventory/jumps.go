@@ -7,14 +7,12 @@ import (
 	"strings"
 )
 
-// resolve finds the jump hosts, and sorts hosts so that a jump host comes before the
-// hosts reached through it.
 func (r *reader) resolve() {
 	byName := map[string]int{}
 	for i := range r.hosts {
 		byName[r.hosts[i].Name] = i
 	}
-	hops := make([][]string, len(r.hosts)) // names
+	hops := make([][]string, len(r.hosts))
 	for i := range r.hosts {
 		h := &r.hosts[i]
 		if h.via == "" || strings.EqualFold(h.via, "none") {
@@ -36,15 +34,14 @@ func (r *reader) resolve() {
 		for n := 1; n < len(hops[i]); n++ {
 			h, over := &r.hosts[i], hops[i][n]
 			if k, there := byName[over]; !there || r.hosts[k].Jump != hops[i][n-1] {
-				r.of(h.written, h.At("jump"), "host %s jumps over %s by way of %s: say of host %s itself that it is reached over %s", h.Name, over, hops[i][n-1], over, hops[i][n-1])
+				r.of(h.written, h.At("jump"), "host %s jumps over %s through %s, but %s has no such jump host: set the jump host of %s to %s", h.Name, over, hops[i][n-1], over, over, hops[i][n-1])
 			}
 		}
 	}
 	r.order(byName)
 }
 
-// hop returns the name of the host that one element of ProxyJump refers to. It is empty if
-// there is no such host.
+// hop returns the name of the host to which an element of ProxyJump refers, or "".
 func (r *reader) hop(h *Host, text string, byName map[string]int) string {
 	login, address, port, ok := splitTarget(text)
 	if !ok {

@@ -12,7 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// A kind is the kind of a node.
 type kind int
 
 const (
@@ -23,13 +22,12 @@ const (
 	secret // readable only by Ansible
 )
 
-// A node is a value of a YAML file and its place.
 type node struct {
 	kind   kind
 	at     Place
-	text   string // of a scalar, as it was written
-	keys   []key  // of a mapping, in the order of the file
-	values []node // of a mapping or a sequence
+	text   string // as written
+	keys   []key
+	values []node
 }
 
 type key struct {
@@ -110,7 +108,6 @@ func placeOf(n ast.Node) Place {
 	return Place{}
 }
 
-// A converter converts the parser's nodes to ours.
 type converter struct {
 	anchors map[string]node
 	made    int
@@ -119,7 +116,7 @@ type converter struct {
 func (c *converter) node(in ast.Node, depth int) (node, error) {
 	at := placeOf(in)
 	if c.made++; c.made > maxNodes || depth > maxDepth {
-		return node{}, mistake(at, "the file says too much, or nests too deep")
+		return node{}, mistake(at, "the file has too many values, or is nested too deep")
 	}
 	switch v := in.(type) {
 	case *ast.AnchorNode:
@@ -167,7 +164,7 @@ func (c *converter) node(in ast.Node, depth int) (node, error) {
 // count bounds the nodes that aliases repeat.
 func (c *converter) count(n node, at Place) error {
 	if c.made++; c.made > maxNodes {
-		return mistake(at, "the file says too much: aliases repeat it too often")
+		return mistake(at, "the file has too many values, because of its aliases")
 	}
 	for _, v := range n.values {
 		if err := c.count(v, at); err != nil {

@@ -35,7 +35,7 @@ func (r *reader) own(data []byte) {
 			r.add(k.at, "%s: no such key: there is hosts", cut(k.name))
 		case v.kind == null:
 		case v.kind != mapping:
-			r.add(v.at, "hosts is %s: it takes names with what is said of them", v.what())
+			r.add(v.at, "hosts is %s: it takes names of hosts with their settings", v.what())
 		default:
 			for j, name := range v.keys {
 				if r.full() {
@@ -144,7 +144,7 @@ func (r *reader) label(h *Host, labels map[string]string, name, value string, at
 	labels[name] = value
 }
 
-// labelPattern reports whether a selector can refer to a label of that name.
+// labelPattern reports whether a selector can name the label.
 func labelPattern(name string) bool {
 	return name != "" && !strings.ContainsAny(name, "=!<>, \t\n'\"")
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/skeema/knownhosts"
 )
 
-// Pins looks up host keys in known_hosts files of this machine. It caches the files.
+// Pins looks up host keys in known_hosts files of this machine, and caches the files.
 type Pins struct{ files map[string]*pinFile }
 
 type pinFile struct {
 	db      *knownhosts.HostKeyDB
-	revoked map[string]bool // keys in base64
+	revoked map[string]bool // in base64
 }
 
-// Keys returns the keys of a host in a known_hosts file, each as "type base64". It leaves
-// out revoked keys. It also leaves out keys of authorities, because a pin is a host's own
-// key. If missing is set, a file that does not exist has no keys; otherwise it is an error.
+// Keys returns the keys of a host in a known_hosts file, each as "type base64", without
+// revoked keys and those of authorities, because a pin is a host's own key. With missing, a
+// file that does not exist has no keys; otherwise it is an error.
 func (p *Pins) Keys(file string, h *Host, missing bool) ([]string, error) {
 	f, ok := p.files[file]
 	if !ok {

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A Place is a line and a column, both from 1; 0 if unknown. File is the included
-// file, or empty for the main file.
+// A Place is a line and a column, from 1; 0 if unknown. File is empty for the main file.
 type Place struct {
 	File         string
 	Line, Column int
@@ -28,7 +27,7 @@ func (p Place) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// in returns the place as text. If the place is unknown, in returns the file's name.
+// in returns name if the place is unknown.
 func (p Place) in(name string) string {
 	if s := p.String(); s != "" {
 		return s
@@ -41,7 +40,7 @@ type Problem struct {
 	Place
 	Text string
 
-	host string // the host's name in the file, if the problem concerns only one host
+	host string // in the file, if the problem concerns one host
 }
 
 func (p Problem) String() string {
@@ -58,7 +57,6 @@ type Error struct {
 	Problems []Problem
 }
 
-// shown bounds the mistakes in one message.
 const shown = 50
 
 func (e *Error) Error() string {
@@ -81,7 +79,7 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// sorted sorts problems by place and removes duplicates.
+// sorted also removes duplicates.
 func sorted(all []Problem) []Problem {
 	seen := map[Problem]bool{}
 	out := slices.DeleteFunc(slices.Clone(all), func(p Problem) bool {

@@ -15,14 +15,13 @@ type MissingError struct{ Program string }
 
 func (e *MissingError) Error() string { return e.Program + " is not installed" }
 
-// Bounds of what a program prints.
 const (
 	maxSettings = 1 << 20 // of ssh -G
 	maxSaid     = 4 << 10 // of error messages
 )
 
-// run runs a program without input and returns its output and its error messages. The
-// error is a *failedError if the program itself reports failure.
+// run returns a program's output and error messages. The error is a *failedError if the
+// program reports failure.
 func run(ctx context.Context, most int, env []string, name string, args ...string) (out []byte, said string, err error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
@@ -30,7 +29,7 @@ func run(ctx context.Context, most int, env []string, name string, args ...strin
 	}
 	c := exec.CommandContext(ctx, path, args...)
 	c.Env = append(os.Environ(), env...)
-	c.WaitDelay = 2 * time.Second // a command that the program started may keep the pipes open
+	c.WaitDelay = 2 * time.Second // what the program started may keep the pipes open
 	stdout, stderr := output{most: most}, output{most: maxSaid, cut: true}
 	c.Stdout, c.Stderr = &stdout, &stderr
 	err = c.Run()
@@ -48,13 +47,12 @@ func run(ctx context.Context, most int, env []string, name string, args ...strin
 	return stdout.kept, strings.TrimSpace(string(stderr.kept)), nil
 }
 
-// A failedError holds the messages of a program that reports failure.
 type failedError struct{ said string }
 
 func (e *failedError) Error() string { return e.said }
 
-// An output keeps what a program prints, up to a bound. If cut is set, it drops the rest.
-// Otherwise more output stops the program.
+// An output is bounded. With cut, it drops the rest; otherwise more output stops the
+// program.
 type output struct {
 	kept      []byte
 	most      int
@@ -74,8 +72,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// temporary writes a file for a program to read. The caller calls remove. The file's name
-// has no hyphen, because Ansible would wrap its messages there.
+// temporary writes a file. Its name has no hyphen, where Ansible would wrap its messages.
 func temporary(data []byte) (path string, remove func(), err error) {
 	f, err := os.CreateTemp("", "fairlead*")
 	if err != nil {

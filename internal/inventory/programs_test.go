@@ -205,9 +205,9 @@ func TestMistakesOfAnOpenSSHConfigHaveTheirLines(t *testing.T) {
 		},
 		"Host a\n  ProxyCommand nc %h %p\n\nHost b\n  IdentityFile %u/x\n  ProxyJump a,c\nHost c\n  IdentityFile ${HOME}/x\n  # fairlead: slots 0\n": {
 			"line 1, column 1: host a is reached by a ProxyCommand, which workers do not run: say ProxyJump, or leave it out with --only",
-			`line 4, column 1: host b: %u in "%u/x" is not known here`,
-			"line 4, column 1: host b jumps over c by way of a: say of host c itself that it is reached over a",
-			`line 7, column 1: host c: "${HOME}/x": variables of the environment are not looked at`,
+			`line 4, column 1: host b: %u in "%u/x" is not supported here`,
+			"line 4, column 1: host b jumps over c through a, but c has no such jump host: set the jump host of c to a",
+			`line 7, column 1: host c: "${HOME}/x": environment variables are not expanded`,
 			"line 9, column 3: host c: slots takes a whole number from 1 to 10000",
 		},
 	} {

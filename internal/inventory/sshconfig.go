@@ -16,16 +16,14 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// sshUnset is the user that ssh prints if a config does not give one. It comes from
-// sshDefaults. Without them ssh would print the local user.
+// sshUnset, from sshDefaults, replaces the local user that ssh prints if a config gives no
+// user.
 const sshUnset = "fairlead.unset"
 
-// sshDefaults are appended to a config, below a Match line. The first value of a setting
-// wins, so a default applies only if the config gives no value.
+// sshDefaults are appended below a Match line. The first value of a setting wins, so they
+// apply only if the config gives none.
 const sshDefaults = "\nUser " + sshUnset + "\nIdentityFile none\nUserKnownHostsFile none\n"
 
-// sshConfig finds the hosts of an OpenSSH client config, and runs ssh to get their
-// settings.
 func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	s := &sshReader{r: r}
 	s.file(data, "", 0, &block{patterns: []string{"*"}})
@@ -80,7 +78,6 @@ func (r *reader) sshConfig(ctx context.Context, data []byte) error {
 	return nil
 }
 
-// settings reads the output of ssh -G.
 func settings(out []byte) map[string][]string {
 	all := map[string][]string{}
 	for line := range strings.Lines(string(out)) {
@@ -92,8 +89,6 @@ func settings(out []byte) map[string][]string {
 
 var sshMistake = regexp.MustCompile(`^(.*?):? line (\d+): (.*)$`)
 
-// sshMistakes adds the mistakes that ssh reports with their lines. It returns true if there
-// are any.
 func (r *reader) sshMistakes(said, config string) (found bool) {
 	for line := range strings.Lines(said) {
 		m := sshMistake.FindStringSubmatch(strings.TrimSpace(line))
@@ -110,10 +105,9 @@ func (r *reader) sshMistakes(said, config string) (found bool) {
 	return found
 }
 
-// A block is a Host line, or the part of the file before the first one, with the comments
-// that follow.
+// A block is a Host line, or what precedes the first one, with the comments that follow.
 type block struct {
-	patterns []string // in the syntax of path.Match; a Match line has none
+	patterns []string // for path.Match; a Match line has none
 	within   *block
 	comments []comment
 }
@@ -124,17 +118,16 @@ type comment struct {
 	at         Place
 }
 
-// An sshReader finds Host lines and our comments in a config and in the files that it
-// includes.
+// An sshReader finds Host lines and our comments in a config and its includes.
 type sshReader struct {
 	r      *reader
 	blocks []*block
 	files  int
-	names  []key // concrete host names, in the order of the file
-	final  bool  // there is a Match line with "final"
+	names  []key // concrete, in the order of the file
+	final  bool  // a Match line has "final"
 }
 
-// Bounds on includes. OpenSSH also allows 16 levels.
+// OpenSSH also allows 16 levels.
 const (
 	maxIncludes = 16
 	maxFiles    = 1000
@@ -201,7 +194,6 @@ func (s *sshReader) begin(patterns []string, within *block) *block {
 	return b
 }
 
-// comment reads a "# fairlead:" comment.
 func (s *sshReader) comment(now *block, text string, at Place) {
 	k, v, _ := strings.Cut(text, " ")
 	k, v = strings.ToLower(k), strings.TrimSpace(v)
@@ -215,7 +207,7 @@ func (s *sshReader) comment(now *block, text string, at Place) {
 	}
 }
 
-// applies reports whether a block, and the blocks around it, apply to a host.
+// applies reports whether a block, and those around it, apply to a host.
 func (b *block) applies(name string) bool {
 	for ; b != nil; b = b.within {
 		yes := false
@@ -235,7 +227,6 @@ func (b *block) applies(name string) bool {
 	return true
 }
 
-// concrete records the names after Host that are not patterns.
 func (s *sshReader) concrete(b *block, words []word, at Place) {
 	for _, w := range words {
 		known := func(k key) bool { return k.name == w.text }
@@ -255,7 +246,7 @@ func (s *sshReader) include(patterns []word, at Place, depth int, around *block)
 		return
 	}
 	if s.r.o.Glob == nil || s.r.o.Read == nil {
-		s.r.add(at, "what it includes cannot be read here")
+		s.r.add(at, "files that it includes cannot be read here")
 		return
 	}
 	for _, w := range patterns {
@@ -279,8 +270,7 @@ func (s *sshReader) include(patterns []word, at Place, depth int, around *block)
 	}
 }
 
-// sshPath returns the path of an included file. ssh takes the home folder from the
-// password file, not from HOME.
+// sshPath takes the home folder from the password file, not from HOME, as ssh does.
 func sshPath(p string) string {
 	me, err := user.Current()
 	if err != nil {
@@ -295,8 +285,7 @@ func sshPath(p string) string {
 	return p
 }
 
-// host makes a host from the settings that ssh prints and from our comments. The first
-// comment of a kind wins.
+// host uses the first of our comments of a kind.
 func (s *sshReader) host(name key, found map[string][]string) {
 	r := s.r
 	h := r.host(name.name, name.at)
@@ -334,7 +323,6 @@ func (s *sshReader) host(name key, found map[string][]string) {
 	s.settle(h, found)
 }
 
-// settle sets the host's fields from the settings that ssh prints.
 func (s *sshReader) settle(h *Host, found map[string][]string) {
 	r := s.r
 	text := func(key string) string { return append(found[key], "")[0] }
@@ -365,7 +353,6 @@ func (s *sshReader) settle(h *Host, found map[string][]string) {
 
 var unknownToken = regexp.MustCompile(`^(?:[^%]|%%)*(%[^%])`)
 
-// tokens expands % tokens.
 func (r *reader) tokens(h *Host, text string, known map[string]string) string {
 	pairs := []string{"%%", "%%"}
 	for k, v := range known {
@@ -373,10 +360,10 @@ func (r *reader) tokens(h *Host, text string, known map[string]string) string {
 	}
 	out := strings.NewReplacer(pairs...).Replace(text)
 	if m := unknownToken.FindStringSubmatch(out); m != nil {
-		r.of(h.written, h.Place, "host %s: %s in %q is not known here", cut(h.written), m[1], cut(text))
+		r.of(h.written, h.Place, "host %s: %s in %q is not supported here", cut(h.written), m[1], cut(text))
 	}
 	if strings.Contains(out, "${") {
-		r.of(h.written, h.Place, "host %s: %q: variables of the environment are not looked at", cut(h.written), cut(text))
+		r.of(h.written, h.Place, "host %s: %q: environment variables are not expanded", cut(h.written), cut(text))
 	}
 	return strings.ReplaceAll(out, "%%", "%")
 }

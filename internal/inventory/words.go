@@ -6,13 +6,12 @@ import (
 	"unicode"
 )
 
-// A word is a part of a line and its first column.
 type word struct {
 	text   string
 	column int
 }
 
-// split splits a line into words, with the quoting of a POSIX shell, up to a comment.
+// split splits a line into words, quoted as in a POSIX shell, up to a comment.
 func split(line string) ([]word, error) {
 	var out []word
 	var b strings.Builder

@@ -13,8 +13,8 @@ import (
 	"unicode"
 )
 
-// Write writes hosts, sorted by name, so that Parse reads the same hosts. If a jump host is
-// not among them, only its name is written.
+// Write writes hosts, sorted by name, so that Parse reads the same hosts. Of a jump host
+// that is not among them, only the name is written.
 func Write(format Format, hosts []Host) ([]byte, error) {
 	hosts = slices.Clone(hosts)
 	slices.SortFunc(hosts, func(a, b Host) int { return strings.Compare(a.Name, b.Name) })
@@ -38,11 +38,11 @@ func Write(format Format, hosts []Host) ([]byte, error) {
 
 var (
 	plainText = regexp.MustCompile(`^[A-Za-z/][A-Za-z0-9._/@+=-]*( [A-Za-z0-9._/@+=-]+)*$`)
-	// YAML 1.1, which Ansible reads, does not read these words as strings.
+	// Words that YAML 1.1, which Ansible reads, does not read as strings.
 	notText = regexp.MustCompile(`(?i)^(y|n|yes|no|true|false|on|off|null)$`)
 )
 
-// yamlText writes a text so that every YAML reader reads it as a string.
+// yamlText writes what every YAML reader reads as a string.
 func yamlText(s string) string {
 	if plainText.MatchString(s) && !notText.MatchString(s) {
 		return s
@@ -73,7 +73,6 @@ func sortedNames(m map[string]string) []string {
 	return out
 }
 
-// A yamlHost writes the fields of one host.
 type yamlHost struct {
 	b      *bytes.Buffer
 	indent string
@@ -137,7 +136,7 @@ func writeAnsible(b *bytes.Buffer, hosts []Host) error {
 	for _, h := range hosts {
 		for _, v := range append(slices.Collect(maps.Values(h.Labels)), h.Address, h.User, h.Identity, h.Root, h.KnownHosts) {
 			if strings.Contains(v, "{{") || strings.Contains(v, "{%") || strings.Contains(v, "{#") {
-				return fmt.Errorf("host %s: %q would be a template for Ansible: yaml can say it", h.Name, v)
+				return fmt.Errorf("host %s: Ansible would read %q as a template: export as yaml instead", h.Name, v)
 			}
 		}
 		fmt.Fprintf(b, "    %s:\n", yamlText(h.Name))
@@ -159,7 +158,7 @@ func writeAnsible(b *bytes.Buffer, hosts []Host) error {
 	return nil
 }
 
-// jumpsOf returns the hops to a host in the format of ssh's ProxyJump, by address.
+// jumpsOf returns the hops to a host for ssh's ProxyJump, by address.
 func jumpsOf(hosts []Host, h Host) string {
 	var way []string
 	for range hosts {
@@ -196,7 +195,7 @@ func writeSSH(b *bytes.Buffer, hosts []Host) error {
 				return
 			}
 			if strings.ContainsFunc(v, unicode.IsControl) || strings.TrimSpace(v) != v {
-				bad = fmt.Errorf("host %s: %s %q cannot be said in an OpenSSH config: yaml can", h.Name, strings.TrimPrefix(k, "# fairlead: "), v)
+				bad = fmt.Errorf("host %s: %s %q cannot be written to an OpenSSH config: export as yaml instead", h.Name, strings.TrimPrefix(k, "# fairlead: "), v)
 			}
 			if !strings.HasPrefix(k, "#") {
 				v = sshText(v)
@@ -229,7 +228,6 @@ func writeSSH(b *bytes.Buffer, hosts []Host) error {
 	return nil
 }
 
-// sshText quotes a value if necessary.
 func sshText(s string) string {
 	if !strings.ContainsAny(s, " \t\"'\\#") {
 		return s

@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// usersPrefix is the prefix of the keys that record which namespaces use the store.
 const usersPrefix = "owned-users/"
 
 func userKey(namespace string) string {
@@ -18,8 +17,8 @@ func userKey(namespace string) string {
 	return usersPrefix + hex.EncodeToString(sum[:8])
 }
 
-// Use records that sessions of a namespace use the store. namespace is the namespace's id,
-// not its name. It must be called before any such session can start.
+// Use records that sessions of a namespace use the store. namespace is its id, not its
+// name. Use must be called before such a session can start.
 func Use(ctx context.Context, st Blobs, namespace string) error {
 	if namespace == "" {
 		return errors.New("the namespace has no id")
@@ -31,9 +30,8 @@ func Use(ctx context.Context, st Blobs, namespace string) error {
 	return err
 }
 
-// Alone returns an error if other namespaces use the store, or if that is unknown. If it
-// does, no folder may be deleted, because this worker does not know the sessions of other
-// namespaces.
+// Alone returns an error if another namespace, whose sessions this worker does not know,
+// uses the store, or if that is unknown. Then no folder may be deleted.
 func Alone(ctx context.Context, st Blobs, namespace string) error {
 	all, err := st.List(ctx, usersPrefix)
 	if err != nil {
@@ -41,11 +39,11 @@ func Alone(ctx context.Context, st Blobs, namespace string) error {
 	}
 	for _, u := range all {
 		if u.Key != userKey(namespace) {
-			return fmt.Errorf("another namespace of Temporal has used this store: who is there is known to neither alone (one that is gone for good is forgotten by deleting %s from the store)", u.Key)
+			return fmt.Errorf("another namespace of Temporal has used this store, and its sessions are not known here (if that namespace is gone for good, delete %s from the store)", u.Key)
 		}
 	}
 	if len(all) == 0 || namespace == "" {
-		return errors.New("it is not known which namespace of Temporal uses this store (a worker that starts says so)")
+		return errors.New("it is not known which namespace of Temporal uses this store (start a worker, which records it)")
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ErrGone means that the contents of the folder are deleted or may be deleted at any time.
+// ErrGone means that a folder is deleted or may be at any time.
 var ErrGone = errors.New("it is not kept in the store any more")
 
 // Blobs is the part of a store.Store that this package uses.
@@ -20,8 +20,8 @@ type Blobs interface {
 }
 
 // Kept returns nil if data that was just written into a folder will stay until the folder's
-// owner starts. If the folder was condemned, because nobody had written there for long,
-// Kept returns ErrGone, and the caller must use another folder.
+// owner starts. If the folder is condemned, the error is ErrGone, and the caller must use
+// another one.
 func Kept(ctx context.Context, st Blobs, folder string) error {
 	_, err := st.Stat(ctx, prefix+folder+"/"+condemned)
 	switch {
@@ -34,8 +34,8 @@ func Kept(ctx context.Context, st Blobs, folder string) error {
 }
 
 // Hold keeps blobs of other owners for as long as owner by exists. It must be called before
-// by uses the blobs, and is idempotent. It returns ErrGone if a blob is not kept any more.
-// It ignores keys outside of folders.
+// by uses them, and is idempotent. It returns ErrGone if a blob is not kept any more, and
+// ignores keys outside of folders.
 func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 	if err := by.Check(); err != nil {
 		return err
@@ -58,8 +58,7 @@ func Hold(ctx context.Context, st Blobs, by Owner, keys ...string) error {
 			}
 			holds[folder] = true
 		}
-		// Check the blob after the condemnation, because a deleted folder has no
-		// condemnation any more.
+		// After the condemnation, because a deleted folder has none any more.
 		if _, err := st.Stat(ctx, key); errors.Is(err, store.ErrNotFound) {
 			return fmt.Errorf("%s: %w", key, ErrGone)
 		} else if err != nil {

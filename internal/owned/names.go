@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// prefix is the prefix of all folders in the store.
 const prefix = "owned/"
 
 // Kinds of owners.
@@ -19,13 +18,12 @@ const (
 	Schedule = "schedule"
 )
 
-// Families of blobs.
 const (
-	Pages    = "pages"    // of a batch's items
-	Results  = "results"  // of a batch's items
+	Pages    = "pages" // of a batch's items
+	Results  = "results"
 	Messages = "messages" // long prompts and output schemas
-	Inputs   = "inputs"   // files that go with messages
-	Tokens   = "tokens"   // for git servers, shared by several sessions
+	Inputs   = "inputs"
+	Tokens   = "tokens" // for git servers, shared by sessions
 )
 
 const (
@@ -63,26 +61,25 @@ func parseOwner(s string) (Owner, bool) {
 // Check returns an error if o is not a valid owner.
 func (o Owner) Check() error {
 	if _, ok := parseOwner(o.String()); !ok {
-		return fmt.Errorf("%.100q is no session, batch or schedule that could own something", o.String())
+		return fmt.Errorf("%.100q is not a valid owner (session.ID, batch.ID or schedule.NAME)", o.String())
 	}
 	return nil
 }
 
-// NewFolder returns a new folder name that nobody else has.
+// NewFolder returns a new, unique folder name.
 func (o Owner) NewFolder() string {
 	var b [8]byte
 	rand.Read(b[:])
 	return o.String() + "." + hex.EncodeToString(b[:])
 }
 
-// RunFolder returns the name of the folder of one run of an owner. It is the same at each
-// call.
+// RunFolder returns the name of an owner's folder for a run, always the same.
 func (o Owner) RunFolder(run string) string {
 	sum := sha256.Sum256([]byte(run))
 	return o.String() + "." + hex.EncodeToString(sum[:8])
 }
 
-// OwnerOf returns the owner of a folder, or false if the name is not a folder's name.
+// OwnerOf returns the owner of a folder, or false for another name.
 func OwnerOf(folder string) (Owner, bool) {
 	m := folderPattern.FindStringSubmatch(folder)
 	if m == nil {
@@ -94,8 +91,7 @@ func OwnerOf(folder string) (Owner, bool) {
 // In returns the prefix, without a slash, of a family's blobs in a folder.
 func In(folder, family string) string { return prefix + folder + "/" + family }
 
-// Parse returns the folder and family of a blob's key, or false if the key is not a key of
-// this package.
+// Parse returns the folder and family of a blob's key, or false for another key.
 func Parse(key string) (folder, family string, ok bool) {
 	m := blobPattern.FindStringSubmatch(key)
 	if m == nil {
@@ -110,7 +106,6 @@ func Is(key, family string) bool {
 	return ok && f == family
 }
 
-// folderOf returns the folder of a key, or false if the key is in no folder.
 func folderOf(key string) (string, bool) {
 	folder, _, _ := strings.Cut(strings.TrimPrefix(key, prefix), "/")
 	_, ok := OwnerOf(folder)

@@ -14,47 +14,46 @@ import (
 )
 
 const (
-	// Unbegun is how long a folder is kept after the last write to it, because its owner
-	// may not have started yet.
+	// Unbegun is how long a folder is kept after its last write, because its owner may not
+	// have started yet.
 	Unbegun = 7 * 24 * time.Hour
 	// Apart is how long a folder must have been unneeded before it is deleted.
 	Apart = 24 * time.Hour
 
-	// clockKey is written to learn the time of the store's clock.
+	// clockKey is written to learn the store's time.
 	clockKey = "owned-clock"
 
 	askAtOnce = 8
 )
 
-// A Sweep deletes the folders that nobody needs. Several may run at once, and any of
-// them may be killed.
+// A Sweep deletes the folders that nobody needs. Several may run at once, and any may be
+// killed.
 type Sweep struct {
 	Store Blobs
 	// Ask reports whether Temporal knows an owner, running or ended. An error means that
 	// Ask cannot find out now.
 	Ask func(context.Context, Owner) (there bool, err error)
 	// Alone returns an error if owners that Ask does not know may have folders in the
-	// store. It is called after the folders have been listed.
+	// store. It is called after the folders are listed.
 	Alone func(context.Context) error
 	// Most bounds the number of deleted blobs. The last folder may exceed it.
 	Most int
-	// Tell is called with the progress; it may be nil.
+	// Tell gets the progress; it may be nil.
 	Tell func(step string, done, total int64)
 }
 
-// A Swept is the result of a sweep.
+// A Swept is the result of a sweep. Blobs and Bytes are those of deleted folders.
 type Swept struct {
-	Folders int   `json:"folders"` // number of folders
-	Deleted int   `json:"deleted"` // folders deleted
-	Blobs   int   `json:"blobs"`   // blobs in the deleted folders
-	Bytes   int64 `json:"bytes"`   // size of these blobs
-	Marked  int   `json:"marked"`  // folders that are not needed; deleted if they still are not after a day
+	Folders int   `json:"folders"`
+	Deleted int   `json:"deleted"`
+	Blobs   int   `json:"blobs"`
+	Bytes   int64 `json:"bytes"`
+	Marked  int   `json:"marked"` // not needed; deleted if still not needed after a day
 	Left    int   `json:"left,omitempty"`
 	// Problems concern single folders, or say why nothing was deleted.
 	Problems []string `json:"problems,omitempty"`
 }
 
-// mostProblems bounds Problems.
 const mostProblems = 20
 
 func (s *Swept) problem(format string, args ...any) {
@@ -63,14 +62,13 @@ func (s *Swept) problem(format string, args ...any) {
 	}
 }
 
-// A contents is the contents of one folder.
 type contents struct {
 	folder            string
 	owner             Owner
 	holders           []holder
 	blobs             []store.Info
 	missed, condemned *store.Info
-	newest            time.Time // the newest write of a blob or a holder
+	newest            time.Time // write of a blob or holder
 }
 
 type holder struct {
@@ -111,7 +109,7 @@ func (s Sweep) tell(step string, done, total int) {
 	}
 }
 
-// look lists a prefix. It also returns the time of the store's clock just before.
+// look lists a prefix, and returns the store's time just before.
 func (s Sweep) look(ctx context.Context, prefix string) ([]store.Info, time.Time, error) {
 	err := s.Store.Put(ctx, clockKey, nil)
 	var clock store.Info
@@ -125,8 +123,7 @@ func (s Sweep) look(ctx context.Context, prefix string) ([]store.Info, time.Time
 	return all, clock.ModTime, err
 }
 
-// sorted groups keys by folder, the folder with the oldest newest write first. Keys
-// of an unknown form are reported and not deleted.
+// sorted groups keys by folder, the one with the oldest last write first.
 func sorted(all []store.Info, out *Swept) (folders []*contents) {
 	byName := map[string]*contents{}
 	strange, example := 0, ""
@@ -148,7 +145,7 @@ func sorted(all []store.Info, out *Swept) (folders []*contents) {
 		}
 	}
 	if strange > 0 {
-		out.problem("%d blobs are of no form that this version knows, and stay (one is %s)", strange, example)
+		out.problem("%d blobs have keys of a form that this version does not know, and stay (such as %s)", strange, example)
 	}
 	slices.SortFunc(folders, func(a, b *contents) int { return cmp.Or(a.newest.Compare(b.newest), cmp.Compare(a.folder, b.folder)) })
 	return folders
@@ -182,13 +179,11 @@ func (c *contents) add(info store.Info) (known bool) {
 	return known
 }
 
-// An answer is the result of Ask for an owner.
 type answer struct {
 	there bool
 	err   error
 }
 
-// askAll asks for the owners of folders, several at a time, each once.
 func (s Sweep) askAll(ctx context.Context, folders []*contents) (map[Owner]answer, error) {
 	var owners []Owner
 	got := map[Owner]answer{}
@@ -216,12 +211,11 @@ func (s Sweep) askAll(ctx context.Context, folders []*contents) (map[Owner]answe
 	return got, ctx.Err()
 }
 
-// needed reports whether anybody needs a folder, given the answer for its owner.
 func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, error) {
 	if owner.there || owner.err != nil {
 		return owner.there, owner.err
 	}
-	// Ask for the newest holder first, because it will probably exist longest.
+	// The newest holder will probably exist longest.
 	slices.SortFunc(c.holders, func(a, b holder) int { return b.info.ModTime.Compare(a.info.ModTime) })
 	for _, h := range c.holders {
 		if there, err := s.Ask(ctx, h.Owner); there || err != nil {
@@ -231,7 +225,7 @@ func (s Sweep) needed(ctx context.Context, c *contents, owner answer) (bool, err
 	return false, nil
 }
 
-// sweep takes the next step for one folder. Its errors are errors of the store.
+// sweep takes the next step for a folder. Its errors are those of the store.
 func (s Sweep) sweep(ctx context.Context, c *contents, owner answer, now time.Time, out *Swept) error {
 	needed, err := s.needed(ctx, c, owner)
 	switch {
@@ -299,7 +293,7 @@ func (s Sweep) remove(ctx context.Context, folder string, out *Swept) error {
 			return err
 		}
 	}
-	// The condemnation is deleted last, so that a new holder gets ErrGone until then.
+	// The condemnation goes last, so that a new holder gets ErrGone until then.
 	for _, h := range c.holders {
 		if err := s.Store.Delete(ctx, h.info.Key); err != nil {
 			return err

@@ -10,35 +10,32 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Metadata of an encrypted payload. It is as in Temporal's samples, so that tools recognize
-// it.
+// Metadata as in Temporal's samples, so that tools recognize encrypted payloads.
 const (
 	encoding      = "binary/encrypted"
 	metadataKeyID = "encryption-key-id"
 )
 
-// A Codec compresses long payloads and encrypts all payloads. If it has no keys, it does
-// not encrypt.
+// A Codec compresses long payloads and, if it has keys, encrypts all.
 type Codec struct {
 	seals []sealer // the first encrypts
 }
 
 var _ converter.PayloadCodec = (*Codec)(nil)
 
-// A sealer is one key, ready for use.
 type sealer struct {
 	id     string
 	cipher *xaes
-	bound  []byte // authenticated along with the payload
+	bound  []byte
 }
 
-// NewCodec returns the codec of a namespace.
+// NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt.
 func NewCodec(namespace string, keys ...Key) *Codec {
 	c := &Codec{}
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
-			panic(err) // a Key always has the right length
+			panic(err)
 		}
 		c.seals = append(c.seals, sealer{k.id, x, []byte("fairlead payload 1\x00" + namespace + "\x00" + k.id)})
 	}
@@ -106,7 +103,7 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-// Encrypted reports whether a payload is encrypted, by any program.
+// Encrypted reports whether any program has encrypted a payload.
 func Encrypted(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[converter.MetadataEncoding]) == encoding
 }
@@ -135,8 +132,8 @@ func (c *Codec) decrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return nil, e
 }
 
-// known returns id if it has the form of our ids, and otherwise "". Only such ids are
-// quoted in errors.
+// known returns "" for an id that does not have the form of ours, so that errors do not
+// quote it.
 func known(id string) string {
 	if len(id) != 16 {
 		return ""

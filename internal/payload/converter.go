@@ -12,9 +12,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Use makes a client and its workers encrypt the payloads that they send to Temporal. Call
-// it also if there are no keys: then payloads that others encrypted are refused with a
-// clear error.
+// Use makes a client and its workers encrypt payloads. Call it also without keys: then
+// others' encrypted payloads are refused with a clear error.
 func (c *Codec) Use(opts *client.Options) {
 	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
 }
@@ -24,9 +23,9 @@ func (c *Codec) DataConverter() converter.DataConverter {
 	return dataConverter{DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)}
 }
 
-// A dataConverter panics in a workflow if a key is missing. The panic fails the workflow
-// task, which is retried until a worker has the key. If the converter returned an error,
-// the SDK would drop a signal, and fail a workflow whose input it cannot decode.
+// A dataConverter panics in a workflow if a key is missing: the workflow task fails and is
+// retried until a worker has the key. After an error, the SDK would drop a signal, and fail
+// a workflow whose input it cannot decode.
 type dataConverter struct {
 	converter.DataConverter
 	inWorkflow bool
@@ -59,8 +58,8 @@ func (d dataConverter) insist(err error) error {
 	return err
 }
 
-// FailureConverter returns a converter that encrypts the text of errors, which may
-// quote content. Types of errors stay plain. Without a key the text stays plain too.
+// FailureConverter encrypts the text of errors, which may quote content, if there is a key.
+// Types of errors stay plain.
 func (c *Codec) FailureConverter() converter.FailureConverter {
 	_, encrypts := c.Encrypts()
 	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)
@@ -75,8 +74,8 @@ type failureConverter struct {
 	codec *Codec
 }
 
-// FailureToError implements converter.FailureConverter. If the text cannot be decrypted,
-// the error says this. The SDK would only say "Encoded failure".
+// FailureToError implements converter.FailureConverter. It explains a text that cannot be
+// decrypted; the SDK only says "Encoded failure".
 func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	for at := failure; at != nil; at = at.GetCause() {
 		if f.codec.unreadable(at) != nil {
@@ -88,7 +87,6 @@ func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
 	return f.FailureConverter.FailureToError(failure)
 }
 
-// explain replaces each text that cannot be decrypted by the reason.
 func (c *Codec) explain(failure *failurepb.Failure) {
 	for at := failure; at != nil; at = at.GetCause() {
 		if err := c.unreadable(at); err != nil {
@@ -97,7 +95,7 @@ func (c *Codec) explain(failure *failurepb.Failure) {
 	}
 }
 
-// unreadable returns why a failure's own text, without causes, cannot be decrypted.
+// unreadable returns why a failure's text, without causes, cannot be decrypted.
 func (c *Codec) unreadable(failure *failurepb.Failure) error {
 	if failure.GetEncodedAttributes() == nil {
 		return nil
@@ -106,7 +104,7 @@ func (c *Codec) unreadable(failure *failurepb.Failure) error {
 	return err
 }
 
-// Message returns the text of a failure that the SDK passes on without decoding it.
+// Message returns the text of a failure that the SDK did not decode.
 func (c *Codec) Message(failure *failurepb.Failure) string {
 	if failure.GetEncodedAttributes() == nil {
 		return failure.GetMessage()

@@ -7,20 +7,19 @@ import (
 )
 
 var (
-	// ErrNoKey means that the payload is encrypted with a key that this program does not
-	// have.
+	// ErrNoKey means that this program does not have the payload's key.
 	ErrNoKey = errors.New("encrypted with a key that is not here")
-	// ErrTorn means that the encrypted payload was cut, changed or copied from elsewhere.
+	// ErrTorn means that an encrypted payload was cut, changed or copied from elsewhere.
 	ErrTorn = errors.New("payload is torn, or of another namespace")
 	// ErrKeyFile means that the key file cannot be used.
 	ErrKeyFile = errors.New("not a file of payload keys")
 )
 
-// An Error says why a payload cannot be decrypted and what to do. It wraps ErrNoKey
-// or ErrTorn.
+// An Error says why a payload cannot be decrypted and what to do. It wraps ErrNoKey or
+// ErrTorn.
 type Error struct {
-	KeyID string   // id of the needed key; empty if the payload does not name one
-	Have  []string // ids of the keys of this program
+	KeyID string   // of the needed key; empty if unknown
+	Have  []string // ids of our keys
 	Err   error
 }
 
@@ -35,7 +34,7 @@ func (e *Error) Error() string {
 	if len(e.Have) > 0 {
 		have = strings.Join(e.Have, ", ")
 	}
-	return fmt.Sprintf("decrypt a payload of Temporal's: it takes the payload key %s, and here is %s (name the key file that the workers use as temporal.payload_key in the config; an old key stays in it for as long as histories do)",
+	return fmt.Sprintf("decrypt a payload of Temporal's: it needs payload key %s, and this program has %s (set temporal.payload_key to the key file that the workers use; keep old keys in that file as long as histories need them)",
 		e.KeyID, have)
 }
 

@@ -32,17 +32,17 @@ func newKey(secret []byte) Key {
 	return k
 }
 
-// ID identifies the key everywhere and reveals nothing about it.
+// ID identifies the key and reveals nothing about it.
 func (k Key) ID() string { return k.id }
 
-// String returns the id, so that a key is not printed by accident.
+// String returns the id, in case a key is printed by accident.
 func (k Key) String() string { return "payload key " + k.id }
 
 // GoString is like String.
 func (k Key) GoString() string { return k.String() }
 
-// GenerateKey makes a key file with one new key and mode 0600, and syncs it. It never
-// overwrites a file (fs.ErrExist), because without the old key histories could not be read.
+// GenerateKey makes a key file of mode 0600 and syncs it. It never overwrites a file
+// (fs.ErrExist): histories need the old key.
 func GenerateKey(path string) (_ Key, err error) {
 	defer wrap(&err, "make a payload key")
 	secret := make([]byte, keySize)
@@ -51,8 +51,7 @@ func GenerateKey(path string) (_ Key, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return Key{}, err
 	}
-	// The file gets its name only when it is complete, so it is whole or absent, and always
-	// private.
+	// The file gets its name when it is complete.
 	f, err := os.CreateTemp(filepath.Dir(path), ".payload-key-*")
 	if err != nil {
 		return Key{}, err
@@ -73,8 +72,7 @@ func GenerateKey(path string) (_ Key, err error) {
 	return k, errors.Join(dir.Sync(), dir.Close())
 }
 
-// LoadKeys reads a key file. Like ssh, it refuses a file that others may read. An empty
-// path means no keys.
+// LoadKeys reads a key file, but not one that others may read. An empty path means no keys.
 func LoadKeys(path string) (_ []Key, err error) {
 	if path == "" {
 		return nil, nil
@@ -101,7 +99,7 @@ func LoadKeys(path string) (_ []Key, err error) {
 	return keys, nil
 }
 
-// parseKeys parses a key file. Its errors do not quote the file.
+// parseKeys does not quote the file in errors.
 func parseKeys(data []byte) ([]Key, error) {
 	var keys []Key
 	lines := bufio.NewScanner(bytes.NewReader(data))

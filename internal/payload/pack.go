@@ -11,19 +11,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Temporal limits payloads to 2 MiB, and the JSON of a pool of a thousand hosts is
-// larger. Long payloads are compressed before encryption.
+// Temporal allows 2 MiB for a payload; the JSON of a pool of a thousand hosts is longer.
 const (
-	packed   = "binary/zstd"
-	packFrom = 128 << 10
-	// maxUnpacked bounds the unpacked size of a payload.
+	packed      = "binary/zstd"
+	packFrom    = 128 << 10
 	maxUnpacked = 64 << 20
 )
 
 var packer = sync.OnceValue(func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithLowerEncoderMem(true))
 	if err != nil {
-		panic(err) // the options are constants
+		panic(err)
 	}
 	return e
 })
@@ -31,12 +29,12 @@ var packer = sync.OnceValue(func() *zstd.Encoder {
 var unpacker = sync.OnceValue(func() *zstd.Decoder {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxUnpacked), zstd.WithDecoderConcurrency(0))
 	if err != nil {
-		panic(err) // the options are constants
+		panic(err)
 	}
 	return d
 })
 
-// pack compresses a long payload if that makes it at least a tenth smaller.
+// pack compresses a long payload if that saves at least a tenth.
 func pack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if n := len(p.GetData()); n < packFrom || n > maxUnpacked/2 {
 		return p, nil
@@ -52,7 +50,6 @@ func pack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	return &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(packed)}, Data: data}, nil
 }
 
-// unpack undoes pack. It returns any other payload unchanged.
 func unpack(p *commonpb.Payload) (*commonpb.Payload, error) {
 	if string(p.GetMetadata()[converter.MetadataEncoding]) != packed {
 		return p, nil

@@ -116,7 +116,7 @@ func TestWithoutAKeyNothingIsEncryptedAndNothingEncryptedIsTaken(t *testing.T) {
 	if !errors.Is(err, ErrNoKey) || !errors.As(err, &e) || e.KeyID != some.seals[0].id {
 		t.Errorf("without the key: %v", err)
 	}
-	for _, want := range []string{some.seals[0].id, "temporal.payload_key", "here is none"} {
+	for _, want := range []string{some.seals[0].id, "temporal.payload_key", "this program has none"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}

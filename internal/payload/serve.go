@@ -11,27 +11,25 @@ import (
 	"go.temporal.io/sdk/converter"
 )
 
-// Path is the path at which Handler answers. The URL of the codec endpoint in Temporal's UI
-// and CLI ends with it.
+// Path ends the URL of the codec endpoint in Temporal's UI and CLI.
 const Path = "/codec"
 
-// maxBody bounds a request body: Temporal's largest response is 4 MiB, in base64.
+// maxBody has room for Temporal's largest response, 4 MiB, in base64.
 const maxBody = 16 << 20
 
-// ServeOptions restrict who may use the endpoint.
+// ServeOptions restrict the use of the endpoint.
 type ServeOptions struct {
-	// Origins are the origins of web pages that may use the endpoint, such as
-	// http://127.0.0.1:8233. A program that is no browser sends no origin.
+	// Origins are the web pages that may use the endpoint, such as http://127.0.0.1:8233.
+	// Programs other than browsers send none.
 	Origins []string
 	// Token, if set, must be sent as "Authorization: Bearer TOKEN".
 	Token string
-	// Loopback refuses requests unless their host name is one of this machine's own names,
-	// because the owner of a web page can make another name resolve to this machine.
+	// Loopback refuses requests for other host names than this machine's own: the owner of
+	// a web page can make another name resolve to it.
 	Loopback bool
 }
 
-// Handler returns a codec endpoint for Temporal's UI and CLI. It decodes the payloads that
-// they show and encodes the payloads that they send.
+// Handler returns a codec endpoint for Temporal's UI and CLI.
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	codec := converter.NewPayloadCodecHTTPHandler(c)
@@ -55,7 +53,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	if origin := r.Header.Get("Origin"); origin != "" {
 		if !slices.Contains(g.Origins, origin) {
-			http.Error(w, "pages of this origin may not ask: api.codec_origins in the worker's config names those that may", http.StatusForbidden)
+			http.Error(w, "web pages of this origin may not use the codec endpoint: add the origin to api.codec_origins in the worker's config", http.StatusForbidden)
 			return
 		}
 		w.Header().Set("Access-Control-Allow-Origin", origin)
@@ -75,8 +73,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.next.ServeHTTP(w, r)
 }
 
-// ownName reports whether a Host header names this machine by a name that nobody else
-// controls.
+// ownName reports whether a Host header is a name that only this machine can have.
 func ownName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name

@@ -6,9 +6,8 @@ import (
 	"fmt"
 )
 
-// xaes is XAES-256-GCM (c2sp.org/XAES-256-GCM): AES-256-GCM with a key derived for
-// each nonce of 24 bytes. AES-GCM alone allows 2^32 random nonces of 12 bytes per
-// key, which a large installation approaches within months.
+// xaes is XAES-256-GCM (c2sp.org/XAES-256-GCM). AES-GCM alone allows 2^32 random nonces of
+// 12 bytes per key, which a large installation approaches within months.
 type xaes struct {
 	block cipher.Block
 	k1    [aes.BlockSize]byte // CMAC's subkey
@@ -38,7 +37,7 @@ func newXAES(key []byte) (*xaes, error) {
 	return x, nil
 }
 
-// gcm returns the cipher for a nonce, to be used with the nonce's last 12 bytes.
+// gcm returns the cipher for a nonce, to use with its last 12 bytes.
 func (x *xaes) gcm(nonce []byte) (cipher.AEAD, error) {
 	var key [keySize]byte
 	for i := range 2 {
@@ -57,8 +56,8 @@ func (x *xaes) gcm(nonce []byte) (cipher.AEAD, error) {
 	return cipher.NewGCM(block)
 }
 
-// buf begins with the nonce. seal encrypts the rest of buf in place, and appends the tag.
-// buf needs capacity for the tag.
+// seal encrypts in place what follows the nonce in buf, and appends the tag, for which buf
+// needs capacity.
 func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	gcm, err := x.gcm(buf[:nonceSize])
 	if err != nil {
@@ -67,7 +66,6 @@ func (x *xaes) seal(buf, bound []byte) ([]byte, error) {
 	return gcm.Seal(buf[:nonceSize], buf[12:nonceSize], buf[nonceSize:], bound), nil
 }
 
-// open decrypts data that seal encrypted.
 func (x *xaes) open(sealed, bound []byte) ([]byte, error) {
 	if len(sealed) < nonceSize+tagSize {
 		return nil, ErrTorn

@@ -11,8 +11,8 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// obedient lists programs that obey files of the folder that they run in: its
-// configuration, hooks, scripts or tests, or code that these make the program fetch.
+// obedient lists programs that obey files of the folder that they run in, such as
+// configuration, hooks, scripts and tests.
 var obedient = strings.Fields(`git hg svn go make gmake cmake ninja meson bazel just task npm npx pnpm pnpx yarn bun bunx node deno tsc eslint jest vitest
 	python python2 python3 pip pip3 pipx uv uvx poetry tox nox pytest ruff mypy pre-commit ruby bundle rake gem rspec perl php composer
 	cargo rustc mvn mvnw gradle gradlew ant sbt dotnet mix swift docker docker-compose podman terraform tofu ansible-playbook
@@ -48,12 +48,12 @@ func careless(root ast.Expr) (warnings []string) {
 			strings.Join(which, ", ")))
 	}
 	if git {
-		warnings = append(warnings, `under(… ".git") is that one folder: .GIT where names are not told apart by case, and sub/.git, are others; paths.exists(p, p.matches("(?i)/\\.git(/|$)")) finds all of them`)
+		warnings = append(warnings, `under(… ".git") matches only that one folder, and neither sub/.git nor, on file systems that ignore case, .GIT; paths.exists(p, p.matches("(?i)/\\.git(/|$)")) finds all of them`)
 	}
 	return warnings
 }
 
-// named returns the programs with which a call compares the words of a command.
+// named returns the programs that a call compares a command with.
 func named(c ast.CallExpr) (programs []string) {
 	args := c.Args()
 	if c.IsMemberFunction() {
@@ -84,12 +84,12 @@ func named(c ast.CallExpr) (programs []string) {
 	return programs
 }
 
-// commands reports whether an expression is a command, or words of one.
+// commands reports whether e is a command or words of one.
 func commands(e ast.Expr) bool {
 	switch e.Kind() {
 	case ast.IdentKind:
 		return e.AsIdent() == "words" || e.AsIdent() == "command"
-	case ast.CallKind: // also words[0]
+	case ast.CallKind:
 		c := e.AsCall()
 		return c.FunctionName() == "split" || isIndex(e) && commands(c.Args()[0])
 	}
@@ -100,8 +100,7 @@ func isIndex(e ast.Expr) bool {
 	return e.Kind() == ast.CallKind && e.AsCall().FunctionName() == operators.Index
 }
 
-// texts returns the text literals of an expression: the expression itself, or the elements
-// of a list.
+// texts returns e's text literals, also in a list.
 func texts(e ast.Expr) (all []string) {
 	switch e.Kind() {
 	case ast.LiteralKind:

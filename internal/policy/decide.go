@@ -7,8 +7,7 @@ import (
 	"cel.dev/cel-go/common/types"
 )
 
-// A Verdict is the decision on a request and the rule that made it. The rule is "default"
-// if the condition of no rule was true. Names with a colon are Fairlead's own rules.
+// A Verdict is a decision and the rule that made it. Names with a colon are Fairlead's own.
 type Verdict struct {
 	Outcome Outcome `json:"outcome"`
 	Rule    string  `json:"rule"`
@@ -21,31 +20,30 @@ const (
 	RuleDefault   = "default"
 	RuleBroken    = "builtin:broken"  // the policy cannot be used
 	RuleRequest   = "builtin:request" // the request cannot be judged
-	RuleUnknown   = "builtin:unknown" // the effect of an accept is unknown, or the rule did not look at it
+	RuleUnknown   = "builtin:unknown" // an accept has unknown effects, or effects that the rule did not look at
 	RulePerson    = "builtin:person"  // only a person can answer it
 	RulePerTurn   = "limit:approvals_per_turn"
 	RulePerMinute = "limit:approvals_per_minute"
 )
 
-// Decide decides a request. The verdict depends only on the policy file and the
-// request, and the work is bounded. A rule that breaks declines.
+// Decide decides a request. The verdict depends only on the policy file and the request,
+// and the work is bounded. A rule that breaks declines.
 func (p *Policy) Decide(r Request) Verdict {
 	v, _ := p.decide(r)
 	return v
 }
 
-// An Explanation is a verdict together with the facts that the rules saw.
+// An Explanation is a verdict with the facts that the rules saw.
 type Explanation struct {
 	Verdict
 	Words []string `json:"words"`
 	Plain bool     `json:"plain"`
 	Paths []string `json:"paths"`
-	Cost  uint64   `json:"cost"` // of the evaluated rules
+	Cost  uint64   `json:"cost"` // of evaluated rules
 	Limit uint64   `json:"cost_limit"`
 }
 
-// Explain is like Decide, but returns what authors of policies need to understand the
-// verdict.
+// Explain is Decide with the facts and the cost, for authors of policies.
 func (p *Policy) Explain(r Request) Explanation {
 	e := Explanation{Limit: maxCost, Words: []string{}, Paths: []string{}}
 	e.Verdict, e.Cost = p.decide(r)
@@ -88,7 +86,7 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 			err = fmt.Errorf("the rules up to this one take too long: cost %d, limit %d", spent, uint64(maxCost))
 		}
 		if err != nil {
-			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q broke: %.200s", rule.Name, oneLine(err.Error()))}, spent
+			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q failed: %.200s", rule.Name, oneLine(err.Error()))}, spent
 		}
 		if out == types.True {
 			v := guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i])
@@ -98,7 +96,7 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 			return v, spent
 		}
 		if why := f.unsaid(p.compiled[i].looks); why != "" && unsure == "" && !rule.Outcome.accepts() {
-			unsure = fmt.Sprintf("rule %q before it might hold: %s", rule.Name, why)
+			unsure = fmt.Sprintf("the earlier rule %q might hold: %s", rule.Name, why)
 		}
 	}
 	v := Verdict{Outcome: p.Default, Rule: RuleDefault}
@@ -108,9 +106,9 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 	return v, spent
 }
 
-// guarded turns an accept into a question to people in three cases: no policy may accept
-// the request, the rule looked at a fact that the request lacks, or the rule did not look
-// at something that the request would grant.
+// guarded turns an accept into a question to people if no policy may accept the request, if
+// the request lacks a fact that the rule looked at, or if the rule did not look at
+// something that the request would grant.
 func guarded(v Verdict, f *facts, c compiled) Verdict {
 	if !v.Outcome.accepts() {
 		return v
@@ -130,7 +128,7 @@ func asked(v Verdict, rule, why string) Verdict {
 	return Verdict{Outcome: Ask, Rule: rule, Reason: fmt.Sprintf("rule %q would accept, but %s", v.Rule, why)}
 }
 
-// unanswerable returns the rule and the reason if no policy can accept the request.
+// unanswerable returns the rule and reason if no policy can accept.
 func (f *facts) unanswerable() (rule, why string) {
 	switch {
 	case f.Kind == UserInput:
@@ -149,7 +147,7 @@ func (f *facts) unanswerable() (rule, why string) {
 	return "", ""
 }
 
-// limited applies the limits on the requests that a policy accepts by itself.
+// limited applies the limits.
 func (p *Policy) limited(v Verdict, counts Counts) Verdict {
 	over := func(limit, so int, rule, span string) (Verdict, bool) {
 		if limit == 0 || so < limit || v.Outcome == Decline || v.Outcome == Ask && p.Limits.Beyond == Ask {

@@ -59,7 +59,7 @@ func TestARuleThatBreaksDeclinesUnderItsName(t *testing.T) {
 	for _, when := range []string{`host.labels["env"] == "dev"`, `words[3] == "x"`, `1 / turn == 0`, `int(model) > 0`, `9223372036854775807 + counts.accepted + 1 > 0`} {
 		p := mustParse(t, "rules:\n  - {name: breaks, outcome: accept, when: '"+when+"'}\n  - {name: after, outcome: accept, when: plain}\n")
 		v := p.Decide(Request{Kind: Command, Command: "ls"})
-		if v.Outcome != Decline || v.Rule != "breaks" || !strings.HasPrefix(v.Reason, `rule "breaks" broke: `) || strings.Contains(v.Reason, "\n") {
+		if v.Outcome != Decline || v.Rule != "breaks" || !strings.HasPrefix(v.Reason, `rule "breaks" failed: `) || strings.Contains(v.Reason, "\n") {
 			t.Errorf("%s: %+v", when, v)
 		}
 	}

@@ -71,7 +71,7 @@ func TestTheExamplesOfTheDocumentationHold(t *testing.T) {
 				// question.
 				p := mustParse(t, "rules:\n  - {name: it, outcome: decline, reason: it holds, when: '"+strings.ReplaceAll(m[2], "'", "''")+"'}\n")
 				v := p.Decide(mustRead(t, m[3]))
-				if want := map[string]string{"true": "it", "false": RuleDefault}[m[1]]; v.Rule != want || strings.Contains(v.Reason, "broke") {
+				if want := map[string]string{"true": "it", "false": RuleDefault}[m[1]]; v.Rule != want || strings.Contains(v.Reason, "failed") {
 					t.Errorf("%s\ngives %+v", line, v)
 				}
 			}

@@ -16,14 +16,13 @@ import (
 )
 
 const (
-	maxWhen    = 4096 // characters of a rule
+	maxWhen    = 4096 // characters
 	maxNesting = 50
 	maxNodes   = 2000
 	maxRegex   = 1000 // instructions
 
-	// maxRuleCost and maxCost bound the work of one rule and of all rules for one
-	// request, in CEL's units. CEL's counting takes time that grows with the square
-	// of the count, so a much larger bound would be too slow (see
+	// maxRuleCost and maxCost bound one rule, and all rules for a request, in CEL's units.
+	// The time of CEL's counting grows with the square of the count (see
 	// BenchmarkTheWorstRules).
 	maxRuleCost = 100_000
 	maxCost     = 200_000
@@ -34,7 +33,7 @@ var (
 	labels = cel.MapType(cel.StringType, cel.StringType)
 )
 
-// variables lists the facts that a rule can look at.
+// variables are the facts that rules see.
 var variables = map[string]*cel.Type{
 	"kind": cel.StringType, "action": cel.StringType,
 	"command": cel.StringType, "words": words, "plain": cel.BoolType,
@@ -50,7 +49,7 @@ var variables = map[string]*cel.Type{
 	"server": cel.StringType, "tool": cel.StringType, "arguments": cel.StringType,
 }
 
-// value returns a variable of the request; found is false for an unknown name.
+// value returns a variable, or false for an unknown name.
 func (f *facts) value(name string) (v any, found bool) {
 	switch name {
 	case "kind":
@@ -122,10 +121,10 @@ func (f *facts) value(name string) (v any, found bool) {
 // ResolveName implements cel.Activation.
 func (f *facts) ResolveName(name string) (any, bool) { return f.value(name) }
 
-// Parent implements cel.Activation: there is no parent.
+// Parent implements cel.Activation.
 func (f *facts) Parent() cel.Activation { return nil }
 
-// A sortedMap is a map that is iterated in the order of its keys.
+// A sortedMap iterates in the order of its keys.
 type sortedMap struct {
 	traits.Mapper
 	keys []string
@@ -144,12 +143,12 @@ func (s sortedMap) Iterator() traits.Iterator {
 	return types.NewStringList(types.DefaultTypeAdapter, s.keys).Iterator()
 }
 
-// excluded lists functions of CEL that rules cannot use. The functions of time would read a
-// time zone from the machine's files.
+// excluded are functions of CEL that rules cannot use. Those of time would read a time zone
+// from the machine's files.
 var excluded = []string{"timestamp", "duration", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear",
 	"getFullYear", "getHours", "getMilliseconds", "getMinutes", "getMonth", "getSeconds", "bytes", "dyn", "type"}
 
-// language is the environment in which all rules are compiled.
+// language compiles all rules.
 var language = sync.OnceValues(func() (*cel.Env, error) {
 	subset := env.NewLibrarySubset()
 	for _, name := range excluded {
@@ -168,8 +167,7 @@ var language = sync.OnceValues(func() (*cel.Env, error) {
 	return cel.NewCustomEnv(append(options, functions...)...)
 })
 
-// functions lists the functions that Fairlead adds, for conditions that are easily written
-// wrong.
+// functions are those that Fairlead adds.
 var functions = []cel.EnvOption{
 	cel.Function("starts", cel.MemberOverload("words_starts_words", []*cel.Type{words, words}, cel.BoolType,
 		cel.BinaryBinding(func(list, prefix ref.Val) ref.Val { return starts(list.(traits.Lister), prefix.(traits.Lister)) }))),
@@ -198,8 +196,7 @@ func text(v ref.Val) string { return string(v.(types.String)) }
 
 func length(l traits.Lister) int { return int(l.Size().(types.Int)) }
 
-// starts reports whether list begins with prefix. It returns false for an empty prefix,
-// because an empty prefix would match a command that could not be split.
+// starts is false for an empty prefix, which would match a command that cannot be split.
 func starts(list, prefix traits.Lister) ref.Val {
 	n := length(prefix)
 	if n == 0 || n > length(list) {
@@ -213,8 +210,8 @@ func starts(list, prefix traits.Lister) ref.Val {
 	return types.True
 }
 
-// allUnder returns false if there are no paths, because then it is not known which paths
-// the request is about.
+// allUnder is false without paths, because then it is unknown which ones the request is
+// about.
 func allUnder(paths traits.Lister, folder string) ref.Val {
 	n := length(paths)
 	for i := range n {
@@ -225,7 +222,7 @@ func allUnder(paths traits.Lister, folder string) ref.Val {
 	return types.Bool(n > 0)
 }
 
-// costs gives CEL the cost of a call of our functions.
+// costs gives CEL the cost of our functions.
 type costs struct{}
 
 func (costs) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
@@ -243,12 +240,11 @@ func (costs) CallCost(_, overload string, args []ref.Val, _ ref.Val) *uint64 {
 		cost += uint64(len(text(args[0]))) / 10 // CEL counts 1, but the call walks the characters
 	case "labels_get_name":
 	default:
-		return nil // CEL's own cost
+		return nil // CEL's own
 	}
 	return &cost
 }
 
-// oneLine joins an error of CEL's into one line.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(s), " ")
 }

@@ -158,7 +158,7 @@ func TestADeclineThatCouldNotBeJudgedLetsNothingThrough(t *testing.T) {
 		for _, outcome := range []string{"decline", "ask"} {
 			p := mustParse(t, "rules:\n  - {name: first, outcome: "+outcome+", reason: no, when: '"+when+"'}\n  - {name: it, outcome: accept, when: plain}\n")
 			r := Request{Kind: Command, Command: "ls"}
-			if v := p.Decide(r); v.Outcome != Ask || v.Rule != RuleUnknown || !strings.Contains(v.Reason, `rule "first" before it`) {
+			if v := p.Decide(r); v.Outcome != Ask || v.Rule != RuleUnknown || !strings.Contains(v.Reason, `the earlier rule "first"`) {
 				t.Errorf("%s, %s: %+v", when, outcome, v)
 			}
 			fill(&r)

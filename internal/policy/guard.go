@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// missing says why a rule cannot accept by the facts that it looks at. It is empty if the
-// rule can. Any condition on all words or all files is true if there are none, so such an
-// accept would mean nothing.
+// missing says why a rule cannot accept by the facts that it looks at, or "". A condition
+// on all words or all files is true if there are none, so such an accept would mean
+// nothing.
 func (f *facts) missing(l looks) string {
 	splits := false
 	if l["split"] {
@@ -19,7 +19,7 @@ func (f *facts) missing(l looks) string {
 	case l["words"] && !f.plain:
 		return "it looks at words, and this is not a command of plain words"
 	case l["split"] && !splits:
-		return "it looks at words, and this command has more to it than words"
+		return "it looks at words, and this command is more than a list of plain words"
 	case l["paths"] && len(f.Paths) == 0:
 		return "it looks at paths, and this request names none"
 	case l["changes"] && len(f.Changes) == 0:
@@ -32,9 +32,8 @@ func (f *facts) missing(l looks) string {
 	return ""
 }
 
-// unsaid names a missing fact that the rule looks at, among the facts that every request
-// should have. Without this check two missing facts would be equal, and a missing fact
-// would pass every exclusion.
+// unsaid names a fact that the rule looks at, that every request should have, and that this
+// one lacks. Two missing facts are equal, and a missing fact passes every exclusion.
 func (f *facts) unsaid(l looks) string {
 	for _, fact := range []struct {
 		names []string
@@ -48,7 +47,7 @@ func (f *facts) unsaid(l looks) string {
 		}
 	}
 	if f.Kind == Elicitation && f.Tool != "" && f.Arguments == "" && l["arguments"] {
-		return "it looks at arguments, and codex did not say with which the tool is called"
+		return "it looks at arguments, and codex did not say with which arguments the tool is called"
 	}
 	return ""
 }
@@ -65,14 +64,14 @@ func (f *facts) empty(l looks) string {
 	case l["cwd"] && goesUp(f.CWD):
 		return "it looks at cwd, and where .. in it leads depends on links"
 	case files && slices.ContainsFunc(f.Paths, func(p string) bool { return !path.IsAbs(p) }):
-		return "it looks at paths, and one of this request is relative to nothing"
+		return "it looks at paths, and this request has a relative path without the folder that it is relative to"
 	case files && f.up:
 		return "it looks at paths, and where .. in one of them leads depends on links"
 	}
 	return ""
 }
 
-// unseen names something that the request would grant and that the rule did not look at.
+// unseen names something that the request would grant and the rule did not look at.
 func (f *facts) unseen(l looks) string {
 	for _, grant := range []struct {
 		name  string
@@ -87,16 +86,16 @@ func (f *facts) unseen(l looks) string {
 		{"wants.network", f.wants.network, "permission to use the network"},
 	} {
 		if grant.asked && !l[grant.name] {
-			return fmt.Sprintf("this request asks for %s (%s), which the rule holds without looking at", grant.what, grant.name)
+			return fmt.Sprintf("this request asks for %s (%s), and the rule accepts without looking at that", grant.what, grant.name)
 		}
 	}
 	switch {
 	case f.wants.other:
 		return "this request asks for permissions that no rule can see (wants.other)"
 	case f.moves() && !l["paths"] && !(l["changes"] && l[movedTo]):
-		return "this request moves files, and the rule holds without looking at where to (paths, or moved_to of all changes)"
+		return "this request moves files, and the rule accepts without looking at where to (paths, or moved_to of all changes)"
 	case f.Kind == FileChange && len(f.beside) > 0 && !l["paths"]:
-		return "this request names paths beside its changes, which the rule holds without looking at (paths)"
+		return "this request names paths besides its changes, and the rule accepts without looking at them (paths)"
 	}
 	return ""
 }
@@ -105,6 +104,5 @@ func (f *facts) moves() bool {
 	return slices.ContainsFunc(f.Changes, func(c Change) bool { return c.MovedTo != "" })
 }
 
-// goesUp reports whether a path contains "..", whose meaning depends on links that
-// are not resolved.
+// goesUp reports whether a path has "..", whose meaning depends on links.
 func goesUp(p string) bool { return slices.Contains(strings.Split(p, "/"), "..") }

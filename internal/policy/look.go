@@ -11,15 +11,15 @@ import (
 	"cel.dev/cel-go/parser"
 )
 
-// looks is the set of facts that a rule looks at.
+// looks is a set of facts.
 type looks map[string]bool
 
 func (l looks) any(names ...string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return l[name] })
 }
 
-// look makes the checks that types cannot make. It refuses expressions that cannot be meant
-// or that could evaluate differently another time, and warns of risks.
+// look refuses expressions that cannot be meant or could evaluate differently another time,
+// and warns of risks.
 func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 	var err error
 	seen, exact := looks{}, map[int64]bool{}
@@ -54,16 +54,16 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 		return seen, err
 	}
 	if text {
-		warn("it accepts, and looks at text that goes on as the model likes (command, reason): `git status; rm -rf /` begins with git status; words.starts([\"git\", \"status\"]) does not hold for it")
+		warn("it accepts by a part of command or reason, which the model may continue as it likes (`git status; rm -rf /` begins with git status): use words.starts([\"git\", \"status\"])")
 	}
 	if arguments {
-		warn("it accepts, and looks at the arguments as at a text, which has whatever else the model wrote around what is looked for; arguments == '{\"id\":7}' is the whole")
+		warn("it accepts and searches in arguments, where the model may have written anything else too: compare the whole text, as in arguments == '{\"id\":7}'")
 	}
 	if cwd {
 		warn("it accepts what is under cwd, which the model may choose, even /; work is the session's own folder")
 	}
 	if seen["words"] && (seen["changes"] || seen["wants.read"] || seen["wants.write"]) {
-		warn("it looks at words and at files: no request has both, and what has not is not accepted; make two rules of it")
+		warn("it looks at words and at files, but no request has both, so it never accepts: split it into two rules")
 	}
 	for _, text := range careless(a.Expr()) {
 		warn(text)
@@ -74,13 +74,13 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 func lookAtCall(c ast.CallExpr) error {
 	switch c.FunctionName() {
 	case "matches":
-		// A pattern that comes from the request could be written by the model.
+		// The model could write a pattern from the request.
 		if pattern := c.Args()[len(c.Args())-1]; pattern.Kind() != ast.LiteralKind {
-			return fmt.Errorf("matches takes a pattern that stands in the rule")
+			return fmt.Errorf("the pattern of matches must be a literal string in the rule")
 		}
 	case "starts":
 		if prefix := c.Args()[0]; prefix.Kind() == ast.ListKind && prefix.AsList().Size() == 0 {
-			return fmt.Errorf("words.starts([]) would say nothing: name the words")
+			return fmt.Errorf("words.starts([]) is true of every command: name the words")
 		}
 	case operators.Equals, operators.NotEquals:
 		return lookAtKind(c.Args()[0], c.Args()[1])
@@ -96,8 +96,8 @@ func lookAtCall(c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtLists refuses concatenated and nested lists, because comparing them takes longer
-// than CEL counts.
+// lookAtLists refuses concatenated and nested lists: comparing them takes longer than CEL
+// counts.
 func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	list := func(e ast.Expr) *types.Type {
 		if t := a.GetType(e.ID()); t != nil && t.Kind() == types.ListKind {
@@ -107,7 +107,7 @@ func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	}
 	switch c.FunctionName() {
 	case operators.Add:
-		// map and filter concatenate internally, under a name that no rule can use.
+		// map and filter concatenate internally.
 		left := c.Args()[0]
 		if list(left) != nil && !(left.Kind() == ast.IdentKind && left.AsIdent() == parser.HiddenAccumulatorName) {
 			return fmt.Errorf("lists cannot be added up in a rule")
@@ -122,8 +122,7 @@ func lookAtLists(a *ast.AST, c ast.CallExpr) error {
 	return nil
 }
 
-// lookAtKind refuses an unknown kind of request, because such a condition would never be
-// true.
+// lookAtKind refuses an unknown kind: the condition is never true.
 func lookAtKind(a, b ast.Expr) error {
 	if a.Kind() == ast.LiteralKind {
 		a, b = b, a

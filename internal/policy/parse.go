@@ -17,18 +17,17 @@ import (
 const (
 	maxFile  = 256 << 10
 	maxRules = 200
-	maxDepth = 100 // nesting of brackets and columns
+	maxDepth = 100
 	maxName  = 100
 	maxWhy   = 1000
-	maxWait  = 7 * 24 * time.Hour // bounds the wait for a limit's reset
+	maxWait  = 7 * 24 * time.Hour // for a limit's reset
 )
 
-// A BrokenError holds every mistake of one policy file.
+// A BrokenError has every mistake of a file.
 type BrokenError struct{ Problems []strictyaml.Problem }
 
 func (e *BrokenError) Error() string { return strictyaml.Tell("policy", e.Problems) }
 
-// file is a policy file as YAML.
 type file struct {
 	Rules     []Rule        `yaml:"rules"`
 	Default   Outcome       `yaml:"default"`
@@ -40,8 +39,8 @@ type file struct {
 	Wait      Wait          `yaml:"wait"`
 }
 
-// Parse reads a policy file. The error is a *[BrokenError] with every mistake and its
-// line. A file with a mistake is not used: see [Refusing].
+// Parse reads a policy file. The error is a *[BrokenError]. For a file with a mistake see
+// [Refusing].
 func Parse(data []byte) (*Policy, error) {
 	if err := readable(data); err != nil {
 		return nil, &BrokenError{[]strictyaml.Problem{{Text: err.Error()}}}
@@ -65,7 +64,7 @@ func Parse(data []byte) (*Policy, error) {
 
 func readable(data []byte) error {
 	if len(data) > maxFile {
-		return fmt.Errorf("%d bytes are no policy: %d at most", len(data), maxFile)
+		return fmt.Errorf("a policy of %d bytes is too large: %d at most", len(data), maxFile)
 	}
 	return strictyaml.Shallow(data, maxDepth, false)
 }
@@ -106,7 +105,7 @@ func (c *checker) rules() {
 		case len(r.Reason) > maxWhy:
 			c.y.Add(key+".reason", "it is too long: %d bytes at most", maxWhy)
 		case r.Outcome == Decline && strings.TrimSpace(r.Reason) == "":
-			c.y.Add(key, "rule %q declines and gives no reason: it stands in the record for whoever asks why", r.Name)
+			c.y.Add(key, "rule %q declines and gives no reason: give one, which the transcript then shows", r.Name)
 		}
 		program, err := compile(language, r, func(warning string) { c.warn(key+".when", r, warning) })
 		if err != nil {
@@ -126,11 +125,11 @@ func (c *checker) warn(key string, r Rule, text string) {
 	c.p.Warnings = append(c.p.Warnings, fmt.Sprintf("line %d: rule %q: %s", strictyaml.LineOf(c.y.Lines, key), r.Name, text))
 }
 
-// checkName refuses names that are reserved for Fairlead: "default" and names with a colon.
+// checkName refuses names reserved for Fairlead: "default", and those with a colon.
 func checkName(name string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ':' }
 	if name == "" || len(name) > maxName || name == "default" || strings.ContainsFunc(name, odd) || strings.TrimSpace(name) != name {
-		return fmt.Errorf("a rule has a name of one line for the record, not longer than %d bytes, without a colon, and not default", maxName)
+		return fmt.Errorf("the name of a rule must be one printable line of 1 to %d bytes, without a colon or outer spaces, and not \"default\"", maxName)
 	}
 	return nil
 }
@@ -141,7 +140,7 @@ func (c *checker) outcome(key string, o Outcome, allowed ...Outcome) {
 		for _, a := range allowed {
 			names = append(names, string(a))
 		}
-		c.y.Add(key, "%.40q is none of %s", o, strings.Join(names, ", "))
+		c.y.Add(key, "%.40q is not one of %s", o, strings.Join(names, ", "))
 	}
 }
 
@@ -153,7 +152,7 @@ func (c *checker) rest() {
 	c.outcome("default", p.Default, Ask, Decline)
 	for key, n := range map[string]int{"limits.approvals_per_turn": p.Limits.ApprovalsPerTurn, "limits.approvals_per_minute": p.Limits.ApprovalsPerMinute} {
 		if c.written(key) && n < 1 {
-			c.y.Add(key, "it is at least 1; without it there is no limit")
+			c.y.Add(key, "must be at least 1 (leave it out for no limit)")
 		}
 	}
 	limited := p.Limits.ApprovalsPerTurn > 0 || p.Limits.ApprovalsPerMinute > 0
@@ -164,19 +163,19 @@ func (c *checker) rest() {
 		c.outcome("limits.beyond", p.Limits.Beyond, Ask, Decline)
 	}
 	if c.written("limits") && !c.written("limits.approvals_per_turn") && !c.written("limits.approvals_per_minute") {
-		c.y.Add("limits", "they limit nothing: approvals_per_turn or approvals_per_minute")
+		c.y.Add("limits", "no limit is given: set approvals_per_turn or approvals_per_minute")
 	}
 	if c.written("expiry") && p.Expiry < time.Second {
-		c.y.Add("expiry", "it is a time such as 30m, at least 1s")
+		c.y.Add("expiry", "must be a time such as 30m, at least 1s")
 	}
 	if c.written("wait.at_most") && p.Wait.AtMost < time.Second {
-		c.y.Add("wait.at_most", "it is a time such as 6h, at least 1s")
+		c.y.Add("wait.at_most", "must be a time such as 6h, at least 1s")
 	}
 	if p.Wait.AtMost > maxWait {
-		c.y.Add("wait.at_most", "it is at most 168h, a week")
+		c.y.Add("wait.at_most", "must be at most 168h, a week")
 	}
 	if p.Wait.AtMost > 0 && !p.Wait.Quota && !p.Wait.RateLimit {
-		c.y.Add("wait.at_most", "nothing is waited for: quota or rate_limit")
+		c.y.Add("wait.at_most", "only allowed with quota: true or rate_limit: true")
 	}
 }
 
@@ -185,7 +184,7 @@ func (c *checker) approvers() {
 	if !c.written("approvers") {
 		for _, key := range []string{"required", "requester_may_decide"} {
 			if c.written(key) {
-				c.y.Add(key, "it counts signed decisions: name approvers, in the format of allowed_signers")
+				c.y.Add(key, "only allowed with approvers (in the format of allowed_signers), because it is about signed decisions")
 			}
 		}
 		return
@@ -202,7 +201,7 @@ func (c *checker) approvers() {
 	}
 	names := allowed.Principals()
 	if len(names) == 0 && !allowed.Authority() {
-		c.y.Add("approvers", "they are none: nobody could decide")
+		c.y.Add("approvers", "no approver is named: nobody could decide")
 		return
 	}
 	if p.Required == 0 && !c.written("required") {
@@ -220,14 +219,12 @@ func (c *checker) approvers() {
 	p.allowed = allowed
 }
 
-// compiled is a rule ready for evaluation.
 type compiled struct {
 	cel.Program
-	looks  looks // all facts that it may look at
-	surely looks // the facts that it must have looked at if it holds
+	looks  looks // facts that it may look at
+	surely looks // facts that it must have looked at if it holds
 }
 
-// compile compiles a rule, or returns its mistakes.
 func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
 	if strings.TrimSpace(r.When) == "" {
 		return compiled{}, errors.New("when is missing: a condition in CEL, or true")
@@ -251,7 +248,7 @@ func compile(language *cel.Env, r Rule, warn func(string)) (compiled, error) {
 	return compiled{program, seen, surely(ast.NativeRep().Expr())}, nil
 }
 
-// mistakes returns CEL's first 3 mistakes, with line and column in the condition.
+// mistakes returns CEL's first 3 mistakes.
 func mistakes(issues *cel.Issues) error {
 	var all []string
 	for _, e := range issues.Errors() {

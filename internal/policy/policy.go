@@ -23,32 +23,29 @@ var Outcomes = []Outcome{Accept, AcceptForSession, Decline, Ask}
 
 func (o Outcome) accepts() bool { return o == Accept || o == AcceptForSession }
 
-// A Policy decides requests. It is made by [Parse] or [Refusing], is immutable, and
-// is safe for concurrent use.
+// A Policy decides requests. It is immutable and safe for concurrent use.
 type Policy struct {
-	Digest  string  `json:"policy"` // SHA-256 of the file, in hex
+	Digest  string  `json:"policy"`
 	Rules   []Rule  `json:"rules"`
 	Default Outcome `json:"default"`
 	Limits  Limits  `json:"limits"`
-	// Expiry is how long a request waits for a person; 0 means the session's own
-	// time.
+	// Expiry is how long a request waits for a person; 0 means the session's own time.
 	Expiry time.Duration `json:"expiry"`
-	// Approvers are the allowed_signers lines of the people who may decide. If there are
-	// any, only signed decisions count, and Required people must agree.
+	// Approvers are allowed_signers lines. If there are any, only signed decisions count,
+	// and Required of these people must agree.
 	Approvers          string `json:"approvers,omitempty"`
 	Required           int    `json:"required,omitempty"`
 	RequesterMayDecide bool   `json:"requester_may_decide,omitempty"`
 	Wait               Wait   `json:"wait"`
-	// Warnings describe parts of the file that are probably not meant so, each with its
-	// line.
+	// Warnings name parts of the file that are probably not meant so, with their lines.
 	Warnings []string `json:"warnings,omitempty"`
 
-	compiled []compiled // of each rule
+	compiled []compiled
 	allowed  *sshsig.Allowed
-	broken   string // why the policy declines everything; else empty
+	broken   string // why the policy declines everything, or ""
 }
 
-// A Rule decides a request if it is the first rule whose condition is true.
+// A Rule decides a request if it is the first one whose condition is true.
 type Rule struct {
 	Name    string  `json:"name" yaml:"name"`
 	When    string  `json:"when" yaml:"when"`
@@ -56,29 +53,28 @@ type Rule struct {
 	Reason  string  `json:"reason,omitempty" yaml:"reason"`
 }
 
-// Limits bound the number of requests that a policy accepts by itself; 0 means no limit.
+// Limits bound the requests that a policy accepts by itself; 0 means no limit.
 type Limits struct {
 	ApprovalsPerTurn   int `json:"approvals_per_turn,omitempty" yaml:"approvals_per_turn"`
 	ApprovalsPerMinute int `json:"approvals_per_minute,omitempty" yaml:"approvals_per_minute"`
-	// Beyond is the outcome above the limits: ask, or decline. With decline, people are not
-	// asked.
+	// Beyond is the outcome above the limits: ask, or decline without asking.
 	Beyond Outcome `json:"beyond,omitempty" yaml:"beyond"`
 }
 
-// Wait says for which limits of the provider a session waits until they are reset.
+// Wait says which of the provider's limits a session waits out.
 type Wait struct {
 	Quota     bool          `json:"quota,omitempty" yaml:"quota"`
 	RateLimit bool          `json:"rate_limit,omitempty" yaml:"rate_limit"`
 	AtMost    time.Duration `json:"at_most,omitempty" yaml:"at_most"`
 }
 
-// Refusing returns a policy that declines every request and says why. It replaces a policy
-// that cannot be used. file is the content of the policy file, if there was one.
+// Refusing returns a policy that declines every request and says why, in place of one that
+// cannot be used. file may be empty.
 func Refusing(file []byte, why string) *Policy {
 	return &Policy{Digest: digest(file), Default: Decline, broken: why}
 }
 
-// Broken returns why the policy declines everything. It is empty if the policy works.
+// Broken returns why everything is declined, or "".
 func (p *Policy) Broken() string {
 	if p == nil {
 		return "there is no policy"
@@ -86,8 +82,7 @@ func (p *Policy) Broken() string {
 	return p.broken
 }
 
-// Allowed returns the people who may sign decisions. It is nil if decisions need no
-// signature.
+// Allowed returns the people who may sign; nil means that no signature is needed.
 func (p *Policy) Allowed() *sshsig.Allowed {
 	if p == nil {
 		return nil

@@ -24,35 +24,33 @@ const (
 var kinds = []string{Command, FileChange, Permissions, UserInput, Elicitation}
 
 // A Request holds the facts of one approval, as in the JSON of `ctl policy test`. The
-// caller must set all fields that describe effects of an accept, because rules cannot see
-// an effect that is left out.
+// caller must set all fields about effects of an accept: rules cannot see what is left out.
 type Request struct {
 	Kind string `json:"kind"`
-	// Action says what codex wants to do with a command, if not run it: writeStdin,
+	// Action says what codex wants to do with a command other than run it: writeStdin,
 	// humanCommand.
 	Action  string `json:"action,omitempty"`
 	Command string `json:"command,omitempty"` // as codex shows it, with its shell
 	CWD     string `json:"cwd,omitempty"`     // the model may have chosen it
-	// Work is the session's work folder, which the model cannot choose.
+	// Work is the work folder, which the model cannot choose.
 	Work        string   `json:"work,omitempty"`
-	Paths       []string `json:"paths,omitempty"` // paths that are not in Changes
+	Paths       []string `json:"paths,omitempty"` // not in Changes
 	Changes     []Change `json:"changes,omitempty"`
-	GrantRoot   string   `json:"grant_root,omitempty"` // a file change that asks for everything below this folder, for the session
+	GrantRoot   string   `json:"grant_root,omitempty"` // a file change asks for everything below it, for the session
 	NetworkHost string   `json:"network_host,omitempty"`
-	// Permissions are the permissions asked for, in codex's format.
+	// Permissions are in codex's format.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
 	Digest      string          `json:"digest,omitempty"`
-	Reason      string          `json:"reason,omitempty"` // the model's own words
+	Reason      string          `json:"reason,omitempty"`
 	Session     string          `json:"session,omitempty"`
 	Turn        int             `json:"turn,omitempty"`
 	Host        Host            `json:"host,omitzero"`
 	Model       string          `json:"model,omitempty"`
-	Requester   string          `json:"requester,omitempty"` // who sent the message of this turn
+	Requester   string          `json:"requester,omitempty"` // sender of the turn's message
 	Counts      Counts          `json:"counts,omitzero"`
-	Server      string          `json:"server,omitempty"` // MCP server
-	Tool        string          `json:"tool,omitempty"`   // its tool, or one of ours
-	// Arguments are the arguments of the MCP tool: JSON with sorted keys and no
-	// spaces.
+	Server      string          `json:"server,omitempty"`
+	Tool        string          `json:"tool,omitempty"` // of Server, or one of ours
+	// Arguments is JSON with sorted keys and no spaces.
 	Arguments string `json:"arguments,omitempty"`
 }
 
@@ -69,24 +67,24 @@ type Host struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// Counts are the counts of the session's approval requests before this request.
+// Counts are of the session's requests before this one.
 type Counts struct {
 	InTurn    int `json:"in_turn,omitempty"`
-	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before the request
+	InMinute  int `json:"in_minute,omitempty"` // in the 60 seconds before
 	InSession int `json:"in_session,omitempty"`
 	Accepted  int `json:"accepted,omitempty"`
 	Declined  int `json:"declined,omitempty"`
 }
 
 const (
-	maxText   = 1 << 20   // bytes of all texts of a request
+	maxText   = 1 << 20   // bytes of all texts
 	maxOne    = 256 << 10 // of one text; Linux cannot run a longer command
-	maxItems  = 5000      // paths and changes of a request
+	maxItems  = 5000      // paths and changes
 	maxLabels = 100
 )
 
-// ReadRequest reads a request from JSON. It refuses unknown fields, because with a
-// misspelled field the rule would be tested on another request than meant.
+// ReadRequest reads JSON. It refuses unknown fields: a misspelled one would test rules on
+// another request.
 func ReadRequest(data []byte) (Request, error) {
 	var r Request
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -103,7 +101,7 @@ func ReadRequest(data []byte) (Request, error) {
 	return r, nil
 }
 
-// check refuses a request that rules cannot judge.
+// check refuses what rules cannot judge.
 func (r Request) check() error {
 	if !slices.Contains(kinds, r.Kind) {
 		return fmt.Errorf("%.40q is not a kind of request (%s)", r.Kind, strings.Join(kinds, ", "))
@@ -135,14 +133,14 @@ func (r Request) check() error {
 	return nil
 }
 
-// facts are the facts that rules see: the request and facts derived from it.
+// facts are what rules see.
 type facts struct {
 	Request
 	words  []string
 	plain  bool
 	wants  wants
-	beside []string // paths that are not paths of the changes
-	up     bool     // one of the paths contains ..
+	beside []string // not in the changes
+	up     bool     // a path contains ..
 }
 
 func factsOf(r Request) facts {
@@ -150,8 +148,8 @@ func factsOf(r Request) facts {
 	if f.NetworkHost = domain(r.NetworkHost); f.NetworkHost == "" {
 		f.NetworkHost = r.NetworkHost // "." is not an empty host
 	}
-	// A request has words only if the command is all that it asks for. If it would grant
-	// anything else, a rule must look at that.
+	// A request has words only if it asks for nothing but a command. A rule must look at
+	// anything else.
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
 		f.words, f.plain = Split(r.Command)
 	}
@@ -196,8 +194,7 @@ func factsOf(r Request) facts {
 	return f
 }
 
-// absolute returns an absolute path without the elements "." and "..". If there is no
-// absolute path, it returns p, which is under no folder.
+// absolute returns p as a clean absolute path, or p itself, which is under no folder.
 func absolute(p, cwd, work string) string {
 	if p == "" || path.IsAbs(p) {
 		return cleaned(p)
@@ -217,7 +214,7 @@ func cleaned(p string) string {
 	return path.Clean(p)
 }
 
-// under reports whether p is the folder or lies below it, by name alone.
+// under reports whether p is folder or lies below it, by name alone.
 func under(p, folder string) bool {
 	if !path.IsAbs(p) || !path.IsAbs(folder) {
 		return false
@@ -226,7 +223,6 @@ func under(p, folder string) bool {
 	return p == folder || strings.HasPrefix(p, folder+"/")
 }
 
-// domain returns a host name in the form that rules compare.
 func domain(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }

@@ -9,8 +9,8 @@ import (
 // A command longer than maxCommand is not split. Linux accepts no longer argument.
 const maxCommand = 128 << 10
 
-// shells lists the shells that codex may put around a command. A shell at another path,
-// such as in the work folder, may be any program that the model chose.
+// shells are those that codex may put around a command. A shell at another path, such as in
+// the work folder, may be any program that the model chose.
 var shells = func() (all []string) {
 	for _, name := range []string{"sh", "bash", "dash", "ash", "ksh", "zsh"} {
 		all = append(all, name, "/bin/"+name, "/usr/bin/"+name, "/usr/local/bin/"+name)
@@ -18,12 +18,12 @@ var shells = func() (all []string) {
 	return all
 }()
 
-// Split splits the text of a command into the words that would run. For `/bin/bash -lc '…'`
-// these are the words inside the quotes. plain means that every shell would split the text
-// into exactly these words and do nothing else. plain is false if the text has anything but
-// words and quotes: more than one command, redirections, substitutions, variables,
-// patterns, braces, assignments, comments, continued lines, control characters, and text
-// that is not UTF-8. In doubt plain is false: HEAD^ is a word only if it is quoted.
+// Split splits a command into the words that would run; for `/bin/bash -lc '…'` those
+// inside the quotes. plain means that every shell would split the text into exactly these
+// words and do nothing else. It is false for anything but words and quotes: more than one
+// command, redirections, substitutions, variables, patterns, braces, assignments, comments,
+// continued lines, control characters, or bytes that are not UTF-8. In doubt it is false:
+// HEAD^ is a word only if quoted.
 func Split(command string) (words []string, plain bool) {
 	words, ok := split(command)
 	if !ok {
@@ -37,8 +37,7 @@ func Split(command string) (words []string, plain bool) {
 	return words, true
 }
 
-// wrapped returns the script of the shell around a command. Codex's shell has no
-// arguments after its script.
+// wrapped returns the script of codex's shell, which has no arguments after it.
 func wrapped(words []string) (script string, zsh, ok bool) {
 	if len(words) < 3 || !slices.Contains(shells, words[0]) {
 		return "", false, false
@@ -53,13 +52,12 @@ func wrapped(words []string) (script string, zsh, ok bool) {
 	return "", false, false
 }
 
-// oddInZsh reports whether a script contains something that has another meaning under
-// common options of zsh: a tilde (EXTENDED_GLOB) or two quotes in a row (RC_QUOTES).
+// oddInZsh reports whether common options of zsh change a script: a tilde (EXTENDED_GLOB)
+// or two quotes in a row (RC_QUOTES).
 func oddInZsh(script string) bool {
 	return strings.Contains(script, "~") || strings.Contains(script, "''")
 }
 
-// split splits text that must be a single command of plain words.
 func split(text string) ([]string, bool) {
 	if len(text) > maxCommand || !utf8.ValidString(text) {
 		return nil, false
@@ -81,7 +79,6 @@ type splitter struct {
 	words []string
 }
 
-// word reads one word. It returns false if the text has something other than plain words.
 func (s *splitter) word() bool {
 	var b strings.Builder
 	begin := s.at
@@ -96,7 +93,7 @@ func (s *splitter) word() bool {
 		case c == '"':
 			ok = s.double(&b)
 		case c == '\\':
-			// A backslash makes any printable ASCII character a literal one.
+			// A backslash makes printable ASCII literal.
 			if s.at++; s.at == len(s.text) || s.text[s.at] < ' ' || s.text[s.at] >= 0x7f {
 				return false
 			}
@@ -112,7 +109,7 @@ func (s *splitter) word() bool {
 	return true
 }
 
-// bare reports whether an unquoted character is literal at this place.
+// bare reports whether c is literal without quotes.
 func (s *splitter) bare(c byte, begin int) bool {
 	switch {
 	case letter(c), strings.IndexByte("_-./:,@+", c) >= 0:
@@ -144,8 +141,7 @@ func (s *splitter) single(b *strings.Builder) bool {
 	return visible(quoted)
 }
 
-// double reads "…", in which a backslash quotes only special characters and is
-// literal before others.
+// double reads "…", where a backslash quotes only special characters.
 func (s *splitter) double(b *strings.Builder) bool {
 	from := b.Len()
 	for s.at++; s.at < len(s.text); s.at++ {
@@ -169,8 +165,8 @@ func (s *splitter) double(b *strings.Builder) bool {
 	return false
 }
 
-// visible excludes control characters, which shells treat differently. A quoted line
-// end or tab is allowed.
+// visible excludes control characters, which shells treat differently, but allows line ends
+// and tabs.
 func visible(s string) bool {
 	return !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f })
 }

@@ -5,17 +5,16 @@ import (
 	"cel.dev/cel-go/common/operators"
 )
 
-// movedTo is the entry in looks for the destination of a change.
+// movedTo is the destination of a change, in looks.
 const movedTo = ".moved_to"
 
-// surely returns the facts that a rule has certainly looked at if its condition is true.
-// For `a || b` these are the facts that both a and b look at. They must include everything
-// that the request would grant. Otherwise the condition could be true although the rule has
-// not seen it.
+// surely returns the facts that a rule has certainly looked at if its condition is true;
+// for `a || b` those of both. They must include all that the request would grant, or the
+// condition could be true without the rule having seen it.
 func surely(e ast.Expr) looks { yes, _ := bothWays(e); return yes }
 
-// bothWays returns the facts that were certainly looked at if an expression is true, and
-// those if it is false. In doubt it returns fewer facts, so that a person is asked.
+// bothWays returns the facts certainly looked at if e is true, and if it is false; in doubt
+// fewer, so that a person is asked.
 func bothWays(e ast.Expr) (yes, no looks) {
 	switch e.Kind() {
 	case ast.IdentKind:
@@ -34,7 +33,7 @@ func bothWays(e ast.Expr) (yes, no looks) {
 
 func same(l looks) (yes, no looks) { return l, l }
 
-// seenIn returns the facts that are looked at when all the expressions are evaluated.
+// seenIn returns the facts looked at when all of es are evaluated.
 func seenIn(es []ast.Expr) (all looks) {
 	for _, e := range es {
 		yes, no := bothWays(e)
@@ -85,8 +84,8 @@ func selected(s ast.SelectExpr) looks {
 }
 
 // looped returns the facts that all, exists, map and filter look at. The range always
-// counts. The body counts only if the range is changes, because an empty range skips the
-// body. For all and exists it also counts only if every element was visited.
+// counts. The body counts only if the range is changes, because an empty range skips it,
+// and for all and exists only if every element was visited.
 func looped(c ast.ComprehensionExpr) (yes, no looks) {
 	through := c.IterRange()
 	all := seenIn([]ast.Expr{through})
@@ -114,7 +113,7 @@ func looped(c ast.ComprehensionExpr) (yes, no looks) {
 	return same(with(both(yes, no)))
 }
 
-// either returns the union of two sets.
+// either is the union.
 func either(a, b looks) looks {
 	all := looks{}
 	for _, l := range []looks{a, b} {
@@ -125,7 +124,7 @@ func either(a, b looks) looks {
 	return all
 }
 
-// both returns the intersection of two sets.
+// both is the intersection.
 func both(a, b looks) looks {
 	all := looks{}
 	for name := range a {

@@ -8,7 +8,7 @@ import (
 type wants struct {
 	read, write []string
 	network     bool
-	other       bool // anything that the other fields do not express
+	other       bool // anything else
 }
 
 func (w wants) nothing() bool {
@@ -16,7 +16,7 @@ func (w wants) nothing() bool {
 }
 
 // wantsOf reads codex's format. A part that is not fully understood sets other, so that a
-// newer codex cannot get more than a rule could see.
+// newer codex gets no more than a rule can see.
 func wantsOf(raw json.RawMessage) wants {
 	var w wants
 	if len(raw) == 0 || string(bytes.TrimSpace(raw)) == "null" {

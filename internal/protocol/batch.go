@@ -5,29 +5,28 @@ import (
 	"time"
 )
 
-// BatchItem describes one session to be started.
+// BatchItem is one session to start.
 type BatchItem struct {
 	ID      string          `json:"id"`
 	Options int             `json:"options"`
 	First   json.RawMessage `json:"first"`
 }
 
-// BatchOptions are the options of sessions, and the task queue of their zone's workers.
+// BatchOptions are session options and the task queue of the zone's workers.
 type BatchOptions struct {
 	Queue   string                     `json:"queue"`
 	Session map[string]json.RawMessage `json:"session"`
 }
 
-// A BatchPage is a part of a batch's items, as it is in the store. Options and
-// first messages are those of the workflow Session, which activities do not know.
+// A BatchPage is a stored part of a batch's items. Options and first messages are raw,
+// because activities do not know the types of the workflow Session.
 type BatchPage struct {
-	// There are few different options and many items, so an item names its options by
-	// index.
+	// Items name their options by index.
 	Options []BatchOptions `json:"options"`
 	Items   []BatchItem    `json:"items"`
 }
 
-// BatchPages names the page with the items from First on.
+// BatchPages names the page that begins with item First.
 type BatchPages struct {
 	First int    `json:"first"`
 	Blob  string `json:"blob"`
@@ -44,18 +43,18 @@ type BatchFailure struct {
 	Tries   int       `json:"tries"`
 }
 
-// BatchResult is the result of an item: a line of `ctl batch results`. An item that is
-// retried on request gets another result later.
+// BatchResult is a line of `ctl batch results`. An item retried on request gets another one
+// later.
 type BatchResult struct {
-	N       int    `json:"n"` // in the order of ending, from 1
+	N       int    `json:"n"` // from 1, in the order of ending
 	Item    string `json:"item"`
 	Session string `json:"session"`
 	Tries   int    `json:"tries"`
-	// State is completed, failed or cancelled. Status is that of the item's turn.
+	// State is completed, failed or cancelled; Status is that of the item's turn.
 	State          string          `json:"state"`
 	Status         string          `json:"status"`
 	FinalText      string          `json:"final_text"`
-	FinalTruncated bool            `json:"final_truncated,omitempty"` // the full text is in the session's transcript
+	FinalTruncated bool            `json:"final_truncated,omitempty"` // the transcript has the full text
 	Output         json.RawMessage `json:"output,omitempty"`
 	OutputError    string          `json:"output_error,omitempty"`
 	Items          int             `json:"items"`
@@ -70,20 +69,20 @@ type BatchResult struct {
 	Left           string          `json:"left,omitempty"`
 }
 
-// BatchResults are results from a given number on: the blob of a stored part, or lines that are
-// in no part yet.
+// BatchResults are the results from a given number on: the blob of a stored part, or lines
+// that are in no part yet.
 type BatchResults struct {
 	State string            `json:"state"`
-	Total int               `json:"total"`          // number of results
-	Blob  string            `json:"blob,omitempty"` // the stored part that has the first of these results
+	Total int               `json:"total"`
+	Blob  string            `json:"blob,omitempty"`
 	Lines []json.RawMessage `json:"lines,omitempty"`
 }
 
-// BatchRetry says which failures are tried again, and how.
+// BatchRetry says which failures are retried.
 type BatchRetry struct {
-	Attempts     int           `json:"attempts,omitempty"` // tries of an item, the first among them
-	On           []string      `json:"on,omitempty"`       // kinds of failures; empty: those of hosts and providers
-	Wait         time.Duration `json:"wait,omitempty"`     // before the second try; doubled before each further one
+	Attempts     int           `json:"attempts,omitempty"` // including the first
+	On           []string      `json:"on,omitempty"`       // kinds; empty means those of hosts and providers
+	Wait         time.Duration `json:"wait,omitempty"`     // before the second try; doubled before each later one
 	AfterEffects bool          `json:"after_effects,omitempty"`
 }
 
@@ -95,60 +94,58 @@ type BatchSession struct {
 	Since   time.Time `json:"since"`
 }
 
-// BatchSpec is the content of a batch file, with the items in the store. It does not name the
-// batch, so another batch may start from the same spec.
+// BatchSpec is a batch file without the batch's name: several batches may start from one
+// spec.
 type BatchSpec struct {
 	Pages     []BatchPages `json:"pages"`
 	Total     int          `json:"total"`
 	Window    int          `json:"window"`
-	StopAfter int          `json:"stop_after,omitempty"` // number of failures; 0 means never
+	StopAfter int          `json:"stop_after,omitempty"` // failures; 0 means never
 	Retry     BatchRetry   `json:"retry,omitzero"`
-	File      string       `json:"file,omitempty"` // its name, for people
+	File      string       `json:"file,omitempty"`
 }
 
-// BatchView is the Batch JSON of the command line. Total is the sum of done,
-// failed, cancelled, running, retrying and queued.
+// BatchView is the Batch JSON of the command line. Total is Done + Failed + Cancelled +
+// Running + Retrying + Queued.
 type BatchView struct {
 	ID        string `json:"id"`
 	State     string `json:"state"`
 	Total     int    `json:"total"`
-	Done      int    `json:"done"` // ended well
+	Done      int    `json:"done"`
 	Failed    int    `json:"failed"`
 	Cancelled int    `json:"cancelled"`
-	Running   int    `json:"running"`  // sessions, including those that wait for a host
-	Retrying  int    `json:"retrying"` // waiting for their next try
-	Queued    int    `json:"queued"`   // not begun
+	Running   int    `json:"running"` // including those that wait for a host
+	Retrying  int    `json:"retrying"`
+	Queued    int    `json:"queued"`
 	Window    int    `json:"window"`
-	// Rate is the number of items that ended per minute recently. ETA is the time at which
-	// the last item ends at that rate, or nil if it is not known.
+	// Rate is the recent number of ended items per minute; ETA is nil if unknown.
 	Rate      float64        `json:"rate"`
 	ETA       *time.Time     `json:"eta"`
 	CreatedAt time.Time      `json:"created_at"`
 	EndedAt   *time.Time     `json:"ended_at"`
 	Failures  []BatchFailure `json:"failures"` // the newest
-	Kinds     map[string]int `json:"kinds"`    // number of failures by kind
+	Kinds     map[string]int `json:"kinds"`    // by kind
 	Usage     UsageView      `json:"usage"`
-	Sessions  []BatchSession `json:"sessions"` // running, oldest first
-	Results   int            `json:"results"`  // number of results
-	Tries     int            `json:"tries"`    // sessions so far
+	Sessions  []BatchSession `json:"sessions"` // oldest first
+	Results   int            `json:"results"`
+	Tries     int            `json:"tries"` // sessions so far
 	StopAfter int            `json:"stop_after,omitempty"`
 	Retry     *BatchRetry    `json:"retry,omitempty"`
-	Why       string         `json:"why,omitempty"` // why it stops or is cancelled
+	Why       string         `json:"why,omitempty"`
 	By        string         `json:"by,omitempty"`
 	Origin    string         `json:"origin,omitempty"`
 	File      string         `json:"file,omitempty"`
-	// Error says why sessions cannot be started, or results not be stored, at present.
+	// Error says why sessions cannot be started, or results not be stored, now.
 	Error *Failure `json:"error,omitempty"`
 }
 
-// CancelBatch ends a batch: running sessions are closed, and no more begin.
+// CancelBatch closes the running sessions and ends the batch.
 type CancelBatch struct {
 	By      string `json:"by,omitempty"`
 	Discard bool   `json:"discard,omitempty"` // sessions give up data that they cannot save
 }
 
-// RetryBatch retries failed items. With Rest it also retries items that were never begun or
-// were cancelled.
+// RetryBatch retries failed items, with Rest also those never begun or cancelled.
 type RetryBatch struct {
 	By   string `json:"by,omitempty"`
 	Rest bool   `json:"rest,omitempty"`
@@ -160,10 +157,10 @@ type SetBatch struct {
 	Window int    `json:"window,omitempty"`
 }
 
-// The states of a batch.
+// States of a batch.
 const (
 	BatchRunning    = "running"
-	BatchStopping   = "stopping"   // too many failures: running sessions go on to their end
+	BatchStopping   = "stopping"   // too many failures; running sessions continue
 	BatchCancelling = "cancelling" // running sessions are being closed
 	BatchDone       = "done"       // every item has ended, well or not
 	BatchStopped    = "stopped"
@@ -177,7 +174,7 @@ const (
 	ItemCancelled = "cancelled"
 )
 
-// BatchOver reports whether a batch in that state has ended.
+// BatchOver reports whether a batch in this state has ended.
 func BatchOver(state string) bool {
 	return state == BatchDone || state == BatchStopped || state == BatchCancelled
 }

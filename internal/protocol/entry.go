@@ -4,7 +4,7 @@ import (
 	"time"
 )
 
-// EntryType is the kind of a transcript entry.
+// EntryType is the type of an entry.
 type EntryType string
 
 const (
@@ -20,8 +20,8 @@ const (
 	EntryError      EntryType = "error"
 )
 
-// An Entry is one line of a transcript. ID is deterministic: the same journal
-// and inputs give the same entry, with the same Seq.
+// An Entry is one line of a transcript. The same journal and inputs give the same ID and
+// Seq.
 type Entry struct {
 	Seq  int64     `json:"seq"`
 	ID   string    `json:"id"`
@@ -41,9 +41,8 @@ type Entry struct {
 	Data     map[string]string `json:"data,omitempty"`
 }
 
-// A Delta is a piece of text that streams before its item is finished. At is the byte
-// position of Text in the item's text, so that a viewer that joins late or reconnects knows
-// which text it has seen. Deltas are never stored.
+// A Delta is text of an unfinished item. At is its byte position in the item's text, by
+// which a viewer knows what it has. Deltas are never stored.
 type Delta struct {
 	Item string    `json:"item"`
 	Type EntryType `json:"type"` // assistant, reasoning, command

@@ -18,144 +18,137 @@ type HostView struct {
 	Fingerprint string            `json:"fingerprint"`
 	Codex       string            `json:"codex"`
 	Sandbox     string            `json:"sandbox"`
-	CheckedAt   *time.Time        `json:"checked_at"` // nil if never
+	CheckedAt   *time.Time        `json:"checked_at"`
 
-	// Found are the labels that a probe found. Labels take precedence.
-	Found  map[string]string `json:"found,omitempty"`
-	Health *HostHealth       `json:"health,omitempty"`
-	// Paused says why the zone starts no sessions.
-	Paused *PoolPause `json:"paused,omitempty"`
-	Drain  *Draining  `json:"drain,omitempty"`
-	// WaitingFor says why the host's zone grants no slot: see PoolView.
-	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
+	// Found are the probe's labels; Labels take precedence.
+	Found      map[string]string `json:"found,omitempty"`
+	Health     *HostHealth       `json:"health,omitempty"`
+	Paused     *PoolPause        `json:"paused,omitempty"`
+	Drain      *Draining         `json:"drain,omitempty"`
+	WaitingFor *WaitingView      `json:"waiting_for,omitempty"`
 
-	// Unclean is the number of sessions that may have left a credential there which is not
-	// wiped yet. Leftovers lists these, and also the wiped ones.
+	// Unclean counts the sessions that may have left a credential that is not wiped yet.
+	// Leftovers also has wiped ones.
 	Unclean   int        `json:"unclean,omitempty"`
 	Leftovers []Leftover `json:"leftovers,omitempty"`
 
-	// Folders is the result of the newest listing of the host's session folders.
-	// UnknownFolders are folders that are not known to be ours. They are never touched.
+	// UnknownFolders are not known to be ours and are never touched.
 	Folders        *HostFolders    `json:"folders,omitempty"`
 	UnknownFolders []UnknownFolder `json:"unknown_folders,omitempty"`
 
-	Holders []string  `json:"holders,omitempty"` // sessions
+	Holders []string  `json:"holders,omitempty"`
 	Queue   int       `json:"queue,omitempty"`
 	Spec    *HostSpec `json:"spec,omitempty"`
 }
 
-// PutHost adds a host to the inventory, or replaces one.
+// PutHost adds a host to the inventory, or with Replace replaces one.
 type PutHost struct {
-	Spec   HostSpec          `json:"spec"`
-	Labels map[string]string `json:"labels,omitempty"`
-	Slots  int               `json:"slots,omitempty"` // default 4
-	// Jump names the jump host, in the same zone.
-	Jump string `json:"jump,omitempty"`
-	Zone string `json:"zone,omitempty"`
-	// Replace allows replacing an existing host. Without it, an existing host is refused.
-	Replace bool `json:"replace,omitempty"`
+	Spec    HostSpec          `json:"spec"`
+	Labels  map[string]string `json:"labels,omitempty"`
+	Slots   int               `json:"slots,omitempty"` // default 4
+	Jump    string            `json:"jump,omitempty"`
+	Zone    string            `json:"zone,omitempty"`
+	Replace bool              `json:"replace,omitempty"`
 }
 
-// PutHosts adds or changes many hosts of a zone: all of them, or none if one is refused. A
-// jump host must come before the hosts that use it. If the settings for reaching a host do
-// not change, only its labels and slots change, and the results of probes stay.
+// PutHosts adds or changes many hosts of a zone: all, or none if one is refused. A jump
+// host must precede the hosts that use it. Probe results stay if only labels and slots of a
+// host change.
 type PutHosts struct {
 	Hosts []PutHost `json:"hosts"`
 }
 
-// PutHostsDone is the answer to PutHosts: how many hosts the zone now has.
+// PutHostsDone has the zone's number of hosts.
 type PutHostsDone struct {
 	Hosts int `json:"hosts"`
 }
 
-// RemoveHost takes a host out of the inventory. It is refused while the host is in use.
+// RemoveHost takes a host out of the inventory, unless it is in use.
 type RemoveHost struct {
 	Name string `json:"name"`
-	// Force removes the host even if sessions may have left data there. Nobody wipes this
-	// data after that.
+	// Force removes the host even if sessions may have left data there, which nobody wipes
+	// later.
 	Force bool `json:"force,omitempty"`
 }
 
-// SetHost changes a host, or records the result of a probe.
+// SetHost changes a host, or records a probe.
 type SetHost struct {
 	Name   string           `json:"name"`
-	Cordon *bool            `json:"cordon,omitempty"` // false ends a drain as well
+	Cordon *bool            `json:"cordon,omitempty"` // false also ends a drain
 	Drain  *Draining        `json:"drain,omitempty"`
 	Check  *CheckHostResult `json:"check,omitempty"`
-	Codex  string           `json:"codex,omitempty"` // the provisioned version
-	// Labels are added to the labels that people set, and the labels in Unlabel are
-	// removed. Slots, if not 0, is the new number of sessions that the host takes.
+	Codex  string           `json:"codex,omitempty"`
+	// Labels are added to the labels that people set, and those in Unlabel are removed.
+	// Slots 0 changes nothing.
 	Labels  map[string]string `json:"labels,omitempty"`
 	Unlabel []string          `json:"unlabel,omitempty"`
 	Slots   int               `json:"slots,omitempty"`
-	// Failed says why a host task failed there.
+	// Failed says why a host task failed.
 	Failed *Failure `json:"failed,omitempty"`
 }
 
 // HostHealth describes a host that failed.
 type HostHealth struct {
-	State  string    `json:"state"`            // suspect, quarantined; a host that is well has no HostHealth
-	Kind   string    `json:"kind,omitempty"`   // of the newest failure
-	Reason string    `json:"reason,omitempty"` // in words
+	State  string    `json:"state"`
+	Kind   string    `json:"kind,omitempty"` // of the newest failure
+	Reason string    `json:"reason,omitempty"`
 	Hint   string    `json:"hint,omitempty"`
 	Since  time.Time `json:"since,omitzero"` // first of these failures
-	// Tries counts the probes that have failed since Since. If the host was well only
-	// for a short time before, it continues from the count of the earlier failure, plus
-	// one. NextAt is when the host is probed next.
+	// Tries counts failed probes since Since. A host that was well only briefly continues
+	// from the earlier count plus one. NextAt is the next probe.
 	Tries  int       `json:"tries,omitempty"`
 	NextAt time.Time `json:"next_at,omitzero"`
 }
 
-// The health of a host, as found by the pool and not set by people.
+// The health of a host, as the pool found it.
 const (
 	HealthOK          = "ok"
-	HealthSuspect     = "suspect"     // it has failed and will be probed
-	HealthQuarantined = "quarantined" // probes fail as well: it gets no session until one succeeds
+	HealthSuspect     = "suspect"
+	HealthQuarantined = "quarantined" // probes fail too: no sessions until one succeeds
 )
 
-// Draining says that a host is being emptied, and how.
+// Draining says how a host is emptied.
 type Draining struct {
-	How   string    `json:"how"` // park, move
+	How   string    `json:"how"`
 	By    string    `json:"by,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
 
-// What happens to the sessions of a drained host when their turns have ended.
+// What a drained host's sessions do when their turns have ended.
 const (
-	DrainPark = "park" // they park, and resume on another host when somebody needs them
-	DrainMove = "move" // they move to another host at once
+	DrainPark = "park" // park, and resume elsewhere when needed
+	DrainMove = "move" // go to another host at once
 )
 
-// HostTaskInput names the host and its zone.
+// HostTaskInput is the input of workflows about one host.
 type HostTaskInput struct {
 	Zone string   `json:"zone,omitempty"`
 	Host HostSpec `json:"host"`
 }
 
-// HostFolders is the result of the newest listing of the session folders of a host.
+// HostFolders is the newest listing of a host's session folders.
 type HostFolders struct {
 	At      time.Time `json:"at"`
-	Dir     string    `json:"dir,omitempty"`     // the folder that has them
+	Dir     string    `json:"dir,omitempty"`
 	Unknown int       `json:"unknown,omitempty"` // folders not known to be ours
 }
 
-// UnknownFolder is a folder that is never touched, because it may belong to another
-// installation on the same host, or to a session from before the database was lost.
+// UnknownFolder is never touched: it may belong to another installation, or to a session
+// from before the database was lost.
 type UnknownFolder struct {
 	Session    string    `json:"session"`
-	Generation int64     `json:"generation"`     // 0 if not known
-	Since      time.Time `json:"since,omitzero"` // when that generation began
-	Why        string    `json:"why"`            // why it is not known to be ours
+	Generation int64     `json:"generation"`     // 0 if unknown
+	Since      time.Time `json:"since,omitzero"` // of that generation
+	Why        string    `json:"why"`
 }
 
-// Leftover describes the data that an ended session may have left on a host because it
-// could not clean up there, above all its credential. The pool of the host's zone wipes it
-// as soon as the host can be reached, and keeps the proof.
+// Leftover is the data, above all the credential, that an ended session may have left on a
+// host. The zone's pool wipes it once the host can be reached, and keeps the proof.
 type Leftover struct {
 	Session    string    `json:"session"`
 	Host       string    `json:"host"`
 	Seed       string    `json:"seed,omitempty"`
-	Generation int64     `json:"generation,omitempty"` // of the session; 0 if not known
+	Generation int64     `json:"generation,omitempty"` // 0 if unknown
 	Since      time.Time `json:"since"`
 	Why        string    `json:"why"`
 	// Discard says that a person gave up data that could not be saved.
@@ -163,29 +156,29 @@ type Leftover struct {
 
 	Tries   int       `json:"tries,omitempty"`
 	TriedAt time.Time `json:"tried_at,omitzero"`
-	Error   string    `json:"error,omitempty"` // error of the newest try
+	Error   string    `json:"error,omitempty"`
 	Hint    string    `json:"hint,omitempty"`
 
 	// WipedAt is when the credential was verified to be gone.
 	WipedAt time.Time `json:"wiped_at,omitzero"`
 	Removed bool      `json:"removed,omitempty"` // the session's folder was verified to be gone
-	Kept    string    `json:"kept,omitempty"`    // the folder with work and conversation, if it stays
+	Kept    string    `json:"kept,omitempty"`    // folder with work and conversation, if it stays
 	Archive string    `json:"archive,omitempty"`
-	GivenUp bool      `json:"given_up,omitempty"` // a rotated login that nobody waited for was wiped too
-	Ended   int       `json:"ended,omitempty"`    // number of processes that still ran
+	GivenUp bool      `json:"given_up,omitempty"` // a rotated login that no seed waited for was wiped too
+	Ended   int       `json:"ended,omitempty"`    // processes that still ran
 }
 
 // PutSeed records a new generation of a seed.
 type PutSeed struct {
 	Name   string     `json:"name"`
-	Ref    SeedRef    `json:"ref"` // Generation is assigned by the workflow
+	Ref    SeedRef    `json:"ref"` // the workflow assigns Generation
 	Files  []SeedFile `json:"files"`
 	By     string     `json:"by,omitempty"`
-	Expect int64      `json:"expect,omitempty"` // the generation that the new one replaces; 0 means any
+	Expect int64      `json:"expect,omitempty"` // generation to replace; 0 means any
 	Force  bool       `json:"force,omitempty"`  // also replace a login that codex rotated
-	Share  *int       `json:"share,omitempty"`  // as in SetSeed
+	Share  *int       `json:"share,omitempty"`
 	Pools  *[]string  `json:"pools,omitempty"`
-	// Elsewhere, Moved and Ask are as in activities.PutSeedInput.
+	// Elsewhere, Moved and Ask are as in overseer.PutSeedInput.
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
 	Ask       bool   `json:"ask,omitempty"`
@@ -193,27 +186,24 @@ type PutSeed struct {
 
 // SetSeed changes how a seed is shared; omitted values stay.
 type SetSeed struct {
-	By    string `json:"by,omitempty"`
-	Share *int   `json:"share,omitempty"` // the number of sessions that may have the seed at the same time; 0 means any number
-	// Pools are all the pools that the seed is in.
+	By    string    `json:"by,omitempty"`
+	Share *int      `json:"share,omitempty"` // sessions at the same time; 0 means any number
 	Pools *[]string `json:"pools,omitempty"`
-	// Policy is a policy that applies in every session with the seed, beside the session's
-	// own policy. Empty means none.
+	// Policy applies in every session with the seed, beside the session's own; "" means
+	// none.
 	Policy *string `json:"policy,omitempty"`
-	// Amend says that its sessions are offered amendments: decisions that change codex's rules
-	// permanently.
+	// Amend offers amendments: decisions that change codex's rules permanently.
 	Amend *bool `json:"amend,omitempty"`
 }
 
 // ReviveSeed lets a seed go on with its stored generation. It gives up logins that could
 // not be fetched or saved, and forgets the seed's health. If there is no such login and the
-// health is good, it gives up logins that were left under leases of an earlier workflow of
-// the seed.
+// health is good, it gives up logins left under leases of an earlier workflow of the seed.
 type ReviveSeed struct {
 	By string `json:"by,omitempty"`
 }
 
-// DeleteSeed deletes a seed. Purge removes its blobs too.
+// DeleteSeed deletes a seed, and with Purge its blobs too.
 type DeleteSeed struct {
 	Purge bool `json:"purge,omitempty"`
 }
@@ -227,31 +217,31 @@ type SeedView struct {
 	Health     string     `json:"health"` // unknown, healthy, suspect, dead
 	Reason     string     `json:"reason,omitempty"`
 	Hint       string     `json:"hint,omitempty"`
-	Since      *time.Time `json:"since,omitempty"` // start of the present health
+	Since      *time.Time `json:"since,omitempty"` // start of this health
 	HeldBy     []string   `json:"held_by"`
 	Epoch      int64      `json:"epoch"`
 	Files      []SeedFile `json:"files"`
 	VerifiedAt *time.Time `json:"verified_at"`
 
 	Holders  []SeedHolder  `json:"holders,omitempty"`
-	Queue    int           `json:"queue"` // number of waiting sessions
-	Share    int           `json:"share"` // the number of sessions that may have the seed at the same time; 0 means any number
+	Queue    int           `json:"queue"` // waiting sessions
+	Share    int           `json:"share"`
 	Pools    []string      `json:"pools"`
 	UsedAt   *time.Time    `json:"used_at,omitempty"`
 	Rotated  *SeedRotated  `json:"rotated,omitempty"`
-	Check    *SeedCheck    `json:"check,omitempty"` // the newest verification
+	Check    *SeedCheck    `json:"check,omitempty"`
 	Recovery *SeedRecovery `json:"recovery,omitempty"`
-	Exported *SeedExport   `json:"exported,omitempty"` // last
+	Exported *SeedExport   `json:"exported,omitempty"`
 	Policy   *PolicyView   `json:"policy,omitempty"`
-	Amend    bool          `json:"amend,omitempty"` // its sessions are offered amendments
+	Amend    bool          `json:"amend,omitempty"`
 
 	Ref     *SeedRef `json:"ref,omitempty"`
 	Deleted bool     `json:"deleted,omitempty"`
 }
 
-// SeedCheck is the result of a verification: alive, dead, suspect, unknown, lost (a refresh was
-// sent and its answer is not known), fresh (by the token's own data; the issuer was not asked),
-// held or recovering (nothing was asked).
+// SeedCheck is a verification. Verdict is alive, dead, suspect, unknown, lost (a refresh
+// was sent, its answer is unknown), fresh (by the token's own data, without asking the
+// issuer), held or recovering (nothing was asked).
 type SeedCheck struct {
 	At      time.Time `json:"at"`
 	By      string    `json:"by,omitempty"`
@@ -260,7 +250,7 @@ type SeedCheck struct {
 	Hint    string    `json:"hint,omitempty"`
 }
 
-// SeedHolder is a session that has a seed, or ended without giving it back.
+// SeedHolder has a seed, or ended without giving it back.
 type SeedHolder struct {
 	Session string    `json:"session"`
 	Epoch   int64     `json:"epoch"`
@@ -268,7 +258,7 @@ type SeedHolder struct {
 	Since   time.Time `json:"since"`
 }
 
-// SeedPoolMember is the state of a seed, as the seed last reported it to its pool.
+// SeedPoolMember is a seed's state as last reported to its pool.
 type SeedPoolMember struct {
 	Name   string     `json:"name"`
 	Free   bool       `json:"free"`
@@ -281,35 +271,35 @@ type SeedPoolMember struct {
 type SeedPoolView struct {
 	Name  string           `json:"name"`
 	Seeds []SeedPoolMember `json:"seeds"`
-	Queue int              `json:"queue"` // sessions that wait for one of them
+	Queue int              `json:"queue"`
 }
 
-// SeedRecovery is the recovery from a holder that ended without giving the seed back.
+// SeedRecovery recovers from a holder that ended without giving the seed back.
 type SeedRecovery struct {
 	Session string     `json:"session"`
 	Host    string     `json:"host"`
 	Why     string     `json:"why"`
 	Tries   int        `json:"tries"`
 	NextTry *time.Time `json:"next_try,omitempty"`
-	Problem *Failure   `json:"problem,omitempty"` // of the newest attempt
+	Problem *Failure   `json:"problem,omitempty"`
 }
 
 // SeedRotated is a login that codex rotated and that is not saved yet.
 type SeedRotated struct {
 	Session string    `json:"session"`
 	Since   time.Time `json:"since"`
-	Reason  string    `json:"reason,omitempty"` // why it could not be saved so far
+	Reason  string    `json:"reason,omitempty"`
 }
 
-// The states of a seed.
+// States of a seed.
 const (
 	SeedFree       = "free"
 	SeedHeld       = "held"
 	SeedVerifying  = "verifying"  // being refreshed; not granted meanwhile
-	SeedRecovering = "recovering" // an ended holder's login is being fetched; not granted meanwhile
+	SeedRecovering = "recovering" // a former holder's login is being fetched; not granted meanwhile
 )
 
-// SeedExport records the newest export of a seed.
+// SeedExport records an export of a seed.
 type SeedExport struct {
 	ExportSeed
 	At         time.Time `json:"at"`
@@ -319,71 +309,69 @@ type SeedExport struct {
 // ExportSeed asks for a seed's newest generation.
 type ExportSeed struct {
 	By        string `json:"by"`
-	Recipient string `json:"recipient"` // an age recipient, age1…: public
+	Recipient string `json:"recipient"` // age1…
 }
 
-// The health of a seed. The empty string means "unknown".
+// The health of a seed; "" means unknown.
 const (
 	Healthy = "healthy"
-	Suspect = "suspect" // no further session gets it until a person or a proof shows that it is good
-	Dead    = "dead"    // its issuer refuses it, so requests for it are refused
+	Suspect = "suspect" // granted to no session until a person or a proof shows that it is good
+	Dead    = "dead"    // refused by its issuer; requests for it are refused
 )
 
-// PausePool stops the granting of slots, or resumes it.
+// PausePool stops or resumes the granting of slots.
 type PausePool struct {
 	Resume bool   `json:"resume,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
 }
 
-// SetPool sets how many slots a tenant or a seed may have. A nil field changes nothing.
+// SetPool limits the slots of a tenant or a seed. Nil changes nothing.
 type SetPool struct {
 	Tenant string `json:"tenant,omitempty"`
 	Seed   string `json:"seed,omitempty"`
-	Weight *int   `json:"weight,omitempty"` // of a tenant's share of the slots; default 1
-	Limit  *int   `json:"limit,omitempty"`  // slots at a time; 0 means no limit
+	Weight *int   `json:"weight,omitempty"` // default 1
+	Limit  *int   `json:"limit,omitempty"`  // slots; 0 means no limit
 	By     string `json:"by,omitempty"`
 }
 
-// Bounds on the values that people set.
+// Bounds of SetPool.
 const (
 	MaxWeight = 1000
 	MaxLimit  = 100_000
 )
 
-// PlaceQuery asks a pool whether any of its hosts can ever serve a session.
+// PlaceQuery asks a pool whether any host can ever serve a session.
 type PlaceQuery struct {
 	Host   string            `json:"host,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"`
 }
 
-// PlaceView is the answer: the hosts that can serve it, or why none ever can.
+// PlaceView has the hosts that can serve the session, or the reason why none ever can.
 type PlaceView struct {
 	Hosts  []string   `json:"hosts"`
 	Never  *Failure   `json:"never,omitempty"`
 	Paused *PoolPause `json:"paused,omitempty"`
 }
 
-// PoolHost is a host in a pool's view.
+// PoolHost is a host in a PoolView.
 type PoolHost struct {
-	Name  string `json:"name"`
-	State string `json:"state"`
-	Slots int    `json:"slots"`
-	Used  int    `json:"used"`
-	// Health is nil while the host is well.
+	Name   string      `json:"name"`
+	State  string      `json:"state"`
+	Slots  int         `json:"slots"`
+	Used   int         `json:"used"`
 	Health *HostHealth `json:"health,omitempty"`
 }
 
-// PoolSeed says how many sessions use a seed on this zone's hosts, and how many
-// may.
+// PoolSeed says how many sessions use a seed in the zone, and how many may.
 type PoolSeed struct {
 	Name  string `json:"name"`
 	Limit int    `json:"limit"`
 	Used  int    `json:"used"`
 }
 
-// PoolTenant shows how many slots a tenant has and may have.
+// PoolTenant says how many slots a tenant has and may have.
 type PoolTenant struct {
 	Name    string `json:"name"`
 	Weight  int    `json:"weight"`
@@ -395,12 +383,12 @@ type PoolTenant struct {
 // PoolWaiter is a session that waits for a slot.
 type PoolWaiter struct {
 	Session  string    `json:"session"`
-	Position int       `json:"position"` // 1 is next
+	Position int       `json:"position"` // from 1
 	Reason   string    `json:"reason"`
 	Tenant   string    `json:"tenant"`
 	Priority int       `json:"priority"`
-	Host     string    `json:"host,omitempty"`    // the host that it asked for
-	Selects  []string  `json:"selects,omitempty"` // the selectors that its host must meet
+	Host     string    `json:"host,omitempty"`
+	Selects  []string  `json:"selects,omitempty"`
 	Seed     string    `json:"seed,omitempty"`
 	Since    time.Time `json:"since"`
 }
@@ -420,15 +408,15 @@ type PoolView struct {
 	// list the sessions that may hold slots.
 	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 
-	Slots  int   `json:"slots"` // of all hosts
+	Slots  int   `json:"slots"`
 	Used   int   `json:"used"`
 	Free   int   `json:"free"` // on hosts that take sessions now
 	Parked int   `json:"parked"`
-	Grants int64 `json:"grants"` // since the zone began
+	Grants int64 `json:"grants"`
 
 	Hosts   []PoolHost   `json:"hosts"`
 	Waiting int          `json:"waiting"`
-	Queue   []PoolWaiter `json:"queue"` // in the order in which they get slots
+	Queue   []PoolWaiter `json:"queue"` // next first
 	Tenants []PoolTenant `json:"tenants"`
-	Seeds   []PoolSeed   `json:"seeds"` // seeds that have a limit in this zone
+	Seeds   []PoolSeed   `json:"seeds"` // with a limit in this zone
 }

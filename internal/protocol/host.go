@@ -4,32 +4,28 @@ import (
 	"time"
 )
 
-// LocalHost is the name of this machine as a host.
+// LocalHost is the worker's own machine as a host.
 const LocalHost = "local"
 
-// HostSpec says how to reach a host. It is kept in workflow state and travels through Temporal,
-// so it never holds a secret. Root is a path on the host; all other paths are on the
-// worker.
+// HostSpec says how to reach a host. It travels through Temporal, so it never holds a
+// secret. Root is a path on the host, all other paths are on the worker.
 type HostSpec struct {
-	// Name is the host's name in the inventory; "local" is this machine.
+	// Name is the host's name in the inventory, or LocalHost.
 	Name string `json:"name"`
 	// Address is a DNS name or an IP address, without brackets or port.
 	Address string `json:"address,omitempty"`
-	// Port is the SSH port; 0 means 22.
+	// Port 0 means 22.
 	Port int `json:"port,omitempty"`
-	// User is the login name; empty means the worker's own.
+	// User is the login name; default the worker's own.
 	User string `json:"user,omitempty"`
-	// Identity is a private key file on the worker; empty means the agent
-	// and the usual files in ~/.ssh.
+	// Identity is a private key file; empty means the agent and the usual files in ~/.ssh.
 	Identity string `json:"identity,omitempty"`
-	// HostKeys pin the host: "type base64" as in known_hosts, or "SHA256:…".
+	// HostKeys pin the host: "type base64" or "SHA256:…".
 	HostKeys []string `json:"host_keys,omitempty"`
-	// KnownHosts is a known_hosts file on the worker, used if HostKeys is empty.
-	KnownHosts string `json:"known_hosts,omitempty"`
-	// Jump is the host to go through, itself pinned; nil means a direct connection.
-	Jump *HostSpec `json:"jump,omitempty"`
-	// Root is the folder on the host that holds all our files. Empty means ".fairlead"
-	// below the user's home.
+	// KnownHosts is a known_hosts file, used if HostKeys is empty.
+	KnownHosts string    `json:"known_hosts,omitempty"`
+	Jump       *HostSpec `json:"jump,omitempty"`
+	// Root is the root folder; default ~/.fairlead.
 	Root string `json:"root,omitempty"`
 }
 
@@ -37,53 +33,52 @@ type HostSpec struct {
 type HostKey struct {
 	Type        string `json:"type"`
 	Fingerprint string `json:"fingerprint"` // SHA256:…
-	Key         string `json:"key"`         // "type base64", as in known_hosts
+	Key         string `json:"key"`         // "type base64"
 }
 
-// A Claim names the session for which an activity acts on a host. Together with the
-// activity's attempt it makes the epoch of the fence. The host refuses a lower epoch.
+// A Claim names the session for which an activity acts on a host. With the activity's
+// attempt it becomes the epoch.
 type Claim struct {
 	Session    string   `json:"session"`
 	Host       HostSpec `json:"host"`
 	Generation int64    `json:"generation"`
 	Pump       int64    `json:"pump"`
-	// Told says that codex was given secret answers. The answers are in the store, so that
-	// they can be redacted.
+	// Told says that codex was given secret answers, which the store keeps so that they can
+	// be redacted.
 	Told bool `json:"told,omitempty"`
 }
 
-// SeedRef names one generation of a seed. The bundle itself is only ever in
-// the store (encrypted) and on the host (0600).
+// SeedRef names one generation of a seed. The bundle is only ever in the store (encrypted)
+// and on the host (0600).
 type SeedRef struct {
 	Name       string `json:"name"`
 	Generation int64  `json:"generation"`
 	Blob       string `json:"blob"`
 	Digest     string `json:"digest"` // of the manifest
 	Kind       string `json:"kind"`
-	// Epoch is the epoch of the lease under which a session holds the seed; 0 if there is
-	// no lease.
+	// Epoch is that of the session's lease; 0 means none.
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
-// Layout holds the paths of a session on its host, all absolute.
+// Layout has a session's absolute paths on its host.
 type Layout struct {
-	Root      string `json:"root"`       // Fairlead's root folder on the host
+	Root      string `json:"root"`
 	Dir       string `json:"dir"`        // Root/sessions/<id>
 	CodexHome string `json:"codex_home"` // Dir/codex-home
-	WorkDir   string `json:"work_dir"`   // Dir/work, or the person's own --dir
-	OwnWork   bool   `json:"own_work"`   // WorkDir was made by Fairlead and may be removed
+	WorkDir   string `json:"work_dir"`   // Dir/work, or --dir
+	OwnWork   bool   `json:"own_work"`   // Fairlead made WorkDir and may remove it
 	Codex     string `json:"codex"`      // the binary
 }
 
-// SeedFile describes one file of a seed, without its content.
+// SeedFile describes one file of a seed.
 type SeedFile struct {
 	Path   string `json:"path"`
 	Mode   string `json:"mode"`
 	Digest string `json:"digest"`
 }
 
-// VerifySeed requests the verification of a seed. A person sets Force: then the issuer is
-// asked even if the refresh token may be spent.
+// VerifySeed requests a verification. A person sets Force: then the issuer is asked even if
+// the refresh token may be spent.
 type VerifySeed struct {
 	Force bool   `json:"force,omitempty"`
 	By    string `json:"by,omitempty"`
@@ -95,7 +90,7 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
-// HostAway says that a watched host cannot be reached any more.
+// HostAway says that a watched host cannot be reached.
 type HostAway struct {
 	Host    string  `json:"host"`
 	Problem Problem `json:"problem"`

@@ -9,13 +9,13 @@ import (
 	"time"
 )
 
-// SessionID gives the id of a session's workflow.
+// SessionID is the id of a session's workflow.
 func SessionID(session string) string { return "session/" + session }
 
-// SeedID gives the id of a seed's workflow.
+// SeedID is the id of a seed's workflow.
 func SeedID(name string) string { return "seed/" + name }
 
-// PoolID returns the id of a zone's pool workflow.
+// PoolID is the id of a zone's pool workflow.
 func PoolID(zone string) string {
 	if zone == "" {
 		zone = "default"
@@ -23,13 +23,13 @@ func PoolID(zone string) string {
 	return "pool/" + zone
 }
 
-// SeedPoolID returns the id of the workflow of a pool of seeds.
+// SeedPoolID is the id of a seed pool's workflow.
 func SeedPoolID(name string) string { return "seedpool/" + name }
 
-// HostTaskID returns the id of a short workflow about a host, e.g. provision.
+// HostTaskID is the id of a short workflow about a host.
 func HostTaskID(host, what string) string { return "host/" + host + "/" + what }
 
-// TaskQueueOf returns the task queue of a zone's workers.
+// TaskQueueOf is the task queue of a zone's workers.
 func TaskQueueOf(zone string) string {
 	if zone == "" || zone == "default" {
 		return TaskQueue
@@ -37,7 +37,7 @@ func TaskQueueOf(zone string) string {
 	return TaskQueue + "-" + zone
 }
 
-// ZoneOf returns the zone whose workers serve a task queue.
+// ZoneOf is the inverse of TaskQueueOf.
 func ZoneOf(queue string) string {
 	if zone, ok := strings.CutPrefix(queue, TaskQueue+"-"); ok {
 		return zone
@@ -45,40 +45,37 @@ func ZoneOf(queue string) string {
 	return "default"
 }
 
-// BatchID returns the id of a batch's workflow.
+// BatchID is the id of a batch's workflow.
 func BatchID(id string) string { return "batch/" + id }
 
-// ScheduleID returns the id of a schedule in Temporal. The workflow of a firing has the
-// same id, to which Temporal appends the time.
+// ScheduleID is the id of a schedule in Temporal, which appends the time for a firing's
+// workflow.
 func ScheduleID(name string) string { return ScheduleOrigins + name }
 
-// ScheduleName returns the name in such an id, or false if the id has another form.
+// ScheduleName is the inverse of ScheduleID.
 func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, ScheduleOrigins) }
 
-// FiredID returns the id of the session or batch that a schedule starts at a time.
+// FiredID is the id of what a schedule starts at a time.
 func FiredID(name string, at time.Time) string {
 	return name + "-" + at.UTC().Format("20060102t150405z")
 }
 
-// LongestFiredID returns an id that is as long as the longest id that a schedule of that
-// name makes.
+// LongestFiredID has the greatest length of the ids that a schedule of this name makes.
 func LongestFiredID(name string) string {
 	return fmt.Sprintf("%s.%d", FiredID(name, time.Time{}), MaxFirings)
 }
 
-// MaxScheduleName bounds the name of a schedule. It leaves room for the time in the ids of
-// the started sessions and batches.
+// MaxScheduleName bounds a schedule's name, to leave room for the time in ids.
 const MaxScheduleName = 40
 
-// MaxFirings bounds the firings for one time, including those that people repeat by hand.
+// MaxFirings bounds the firings for one time, including those that people repeat.
 const MaxFirings = 20
 
-// KeyID returns the id of a key's workflow. The id contains a digest, because ids are visible to
-// everybody and a key may be any text.
+// KeyID is the id of a key's workflow. It has only a digest of the key, because everybody
+// can see ids.
 func KeyID(key string) string { return "key/" + KeyDigest(key)[:40] }
 
-// IDOfKey returns the id of the session or batch that is started under a key, if the user
-// chose no id.
+// IDOfKey is the default id of the session or batch started under a key.
 func IDOfKey(key string) string { return "k-" + KeyDigest(key)[:20] }
 
 func KeyDigest(text string) string {
@@ -86,32 +83,29 @@ func KeyDigest(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// SendID returns the id of the message that brings a decision to codex. n is the approval's
-// number.
+// SendID is the id of the message with the decision on approval n.
 func SendID(session string, n int) string { return fmt.Sprintf("%s.a%d", session, n) }
 
-// OriginBatch returns the origin of the sessions of a batch.
+// OriginBatch is the origin of a batch's sessions.
 func OriginBatch(id string) string { return BatchOrigins + id }
 
-// OriginSchedule returns the origin of the sessions and batches that a schedule starts.
+// OriginSchedule is the origin of a schedule's sessions and batches.
 func OriginSchedule(name string) string { return ScheduleOrigins + name }
 
-// Origins of sessions, in SessionOptions.Origin and the search attribute
-// FairleadOrigin.
+// Prefixes of session.Options.Origin and the search attribute FairleadOrigin.
 const (
 	BatchOrigins    = "batch/"
 	ScheduleOrigins = "schedule/"
 )
 
-// NamePattern matches the names of hosts, seeds and sessions.
+// NamePattern matches names of hosts, seeds and sessions.
 var NamePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 
-// KeyClaim says which session or batch a key belongs to, and by which request it was
-// started.
+// KeyClaim says what a key was used to start, and by which request.
 type KeyClaim struct {
 	Kind string `json:"kind"`
 	ID   string `json:"id"`
-	// Request is the digest of the whole request.
+	// Request is a digest of the whole request.
 	Request string `json:"request"`
 }
 

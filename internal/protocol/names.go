@@ -1,16 +1,14 @@
 package protocol
 
-// QueryFolders asks the pool workflow of a zone which sessions have, or may have, a folder
-// on a host: → []LeftThere. Unlike QueryLeft, it includes folders that are kept because
-// their content exists nowhere else.
+// QueryFolders asks a pool which sessions may have a folder on a host: →
+// []inquiry.LeftThere. Unlike QueryLeft, it includes folders kept because their content
+// exists nowhere else.
 const QueryFolders = "folders"
 
-// QueryLeft asks the pool workflow of a zone which sessions may have left data on its
-// hosts: → []LeftThere.
+// QueryLeft asks a pool which sessions may have left data: → []inquiry.LeftThere.
 const QueryLeft = "left"
 
-// A Seed workflow owns the pointer to a seed's newest generation and the leases
-// on it. Activities speak to it through Temporal, under these names.
+// Updates and queries of a Seed workflow by activities.
 const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
 	UpdateRotatedSeed = "rotated_seed" // RotatedSeed → SeedNow
@@ -19,16 +17,15 @@ const (
 	QuerySeedNow      = "seed_now"     // → SeedNow
 )
 
-// SignalProgress tells a session's workflow the model's last report of progress, while the
-// pump is attached. The worker's API and the pump's heartbeat show the report at once. The
-// signal is for Temporal's own lists, and costs five events. So it is sent at most every
-// soonestReport, and less often the longer the pump stays: some 30 times in the first hour,
-// 8 times in the second, and then 6 times an hour.
+// SignalProgress tells a session's workflow the model's last report of progress while the
+// pump is attached. It is for Temporal's own lists; the worker's API and the pump's
+// heartbeat show a report at once. It costs five events, so it is sent at most every 45 s,
+// and less often the longer the pump stays, down to 6 times an hour.
 const SignalProgress = "progress"
 
 // Names that other programs rely on.
 const (
-	// TaskQueue is the task queue of zone "default". TaskQueueOf returns the others.
+	// TaskQueue is that of zone "default".
 	TaskQueue = "fairlead"
 
 	SignalMessage   = "message"
@@ -43,10 +40,10 @@ const (
 	QueryDetail    = "detail"    // → SessionDetail
 
 	// Of a pool workflow.
-	UpdatePutHost    = "put_host"    // PutHost → HostView; adds or changes
-	UpdatePutHosts   = "put_hosts"   // PutHosts → PutHostsDone; all or none
+	UpdatePutHost    = "put_host"    // PutHost → HostView
+	UpdatePutHosts   = "put_hosts"   // PutHosts → PutHostsDone
 	UpdateRemoveHost = "remove_host" // RemoveHost → HostView
-	UpdateSetHost    = "set_host"    // SetHost (cordon, uncordon, …) → HostView
+	UpdateSetHost    = "set_host"    // SetHost → HostView
 	QueryHosts       = "hosts"       // → []HostView
 	QueryHost        = "host"        // name → HostView
 
@@ -57,38 +54,38 @@ const (
 	UpdateDeleteSeed = "delete_seed" // DeleteSeed → SeedView
 	QuerySeed        = "seed"        // → SeedView
 
-	// Of the workflow of a pool of seeds.
+	// Of a seed pool workflow.
 	QuerySeedPool = "seed_pool" // → SeedPoolView
 )
 
-// Messages that control a session and do not go to codex.
+// Signals of a session that do not go to codex.
 const (
 	SignalSet       = "set"       // Set → SessionView
 	SignalUnsend    = "unsend"    // Unsend → SessionView
-	SignalModels    = "models"    // AskModels → ModelsView; query QueryModels for the answer
+	SignalModels    = "models"    // AskModels → ModelsView; later QueryModels
 	SignalArchive   = "archive"   // Archive → SessionView
 	SignalUnarchive = "unarchive" // Archive → SessionView
 
 	QueryModels = "models_listed" // → ModelsView
 )
 
-// Signals about snapshots, and about where a session runs.
+// Signals about snapshots and the session's place.
 const (
 	SignalSnapshot = "snapshot" // TakeSnapshot → SnapshotAccepted
 	SignalPark     = "park"     // Park → SessionView
 	SignalResume   = "resume"   // Resume → SessionView
 )
 
-// SignalSessionEnded carries a SessionEnded. A session sends it to the workflow that its
-// options name in Notify, when it has cleaned up and given back its host and seed. If the
-// first attempt to clean up fails, the session already sends the signal at that time, also
-// to the schedule firing that started it. So neither waits for a host.
+// SignalSessionEnded carries a SessionEnded to the workflow in the options' Notify, when
+// the session has cleaned up and given back host and seed. If the first attempt to clean up
+// fails, the session signals then, and also the schedule firing that started it, so that
+// neither waits for a host.
 const SignalSessionEnded = "session_ended"
 
-// QueryPolicy returns the texts of the session's policies, which a fork takes over.
+// QueryPolicy returns the session's policies, for a fork.
 const QueryPolicy = "policy" // → PolicyTexts
 
-// Updates and queries of a pool that are not about its hosts.
+// Updates and queries of a pool, not about hosts.
 const (
 	UpdateSetPool   = "set_pool"   // SetPool → PoolView
 	UpdatePausePool = "pause_pool" // PausePool → PoolView
@@ -99,9 +96,8 @@ const (
 // UpdatePush commits and pushes a session's work: Push → PushWorkspaceResult.
 const UpdatePush = "push"
 
-// UpdateExportSeed permits the export of a seed to a person, encrypted for a key of that
-// person: ExportSeed → SeedView. A worker may export the generation in the view's Ref. The
-// seed records the person and the recipient.
+// UpdateExportSeed permits the export of the view's Ref, encrypted for a person's key:
+// ExportSeed → SeedView. The seed records the person and the recipient.
 const UpdateExportSeed = "export_seed"
 
 // Workflow types.
@@ -138,49 +134,46 @@ const (
 	SignalSetBatch    = "set"    // SetBatch
 )
 
-// TypeFire is the workflow that a schedule starts at each of its times.
+// TypeFire is the workflow that a schedule starts.
 const TypeFire = "Fire"
 
-// MemoCreated is the memo field with a session's creation time, set when its first run
-// ends. A workflow list shows only the start of the newest run.
+// MemoCreated has a session's creation time, set when its first run ends: a workflow list
+// shows only the start of the newest run.
 const MemoCreated = "created_at"
 
-// MemoClaim is the memo field that holds a KeyClaim, in the workflow of a key and in
-// the session or batch that was started under the key. It can be read even when no
-// worker runs, and after the workflow's end.
+// MemoClaim has a KeyClaim, in a key's workflow and in what was started under the key. It
+// can be read without a worker and after the workflow's end.
 const MemoClaim = "claim"
 
-// MemoSchedule is the field of a schedule's memo that holds its ScheduleNote.
+// MemoSchedule has a schedule's ScheduleNote.
 const MemoSchedule = "schedule"
 
-// MaintenanceID is the id of the Schedule, and of the workflows that it starts.
+// MaintenanceID is the id of the Schedule and its workflows.
 const MaintenanceID = "maintenance"
 
-// TidyStoreID is the id of the Schedule that tidies the store.
+// TidyStoreID is the Schedule that tidies the store.
 const TidyStoreID = MaintenanceID + "/store"
 
-// MaintainHostsID returns the id of a zone's Schedule for its hosts.
+// MaintainHostsID is a zone's Schedule for hosts.
 func MaintainHostsID(zone string) string {
 	return MaintenanceID + "/hosts/" + ZoneOf(TaskQueueOf(zone))
 }
 
-// MaintainLeftoversID returns the id of a zone's Schedule for leftovers on hosts.
+// MaintainLeftoversID is a zone's Schedule for leftovers.
 func MaintainLeftoversID(zone string) string {
 	return MaintenanceID + "/leftovers/" + ZoneOf(TaskQueueOf(zone))
 }
 
-// RotateKeysID and CheckKeysID are the ids of the workflows that maintain a store's
-// recipients. At most one of each runs at a time.
+// Workflows for a store's recipients. At most one of each runs.
 const (
 	RotateKeysID = "store/rotate-keys"
 	CheckKeysID  = "store/check-keys"
 )
 
-// The ids of the workflows that maintain a store's snapshots. At most one of each runs at a
-// time.
+// Workflows for a store's snapshots. At most one of each runs.
 const (
 	PruneSnapshotsID = "store/prune-snapshots"
-	LookPruneID      = "store/prune-snapshots/dry-run" // only lists what would be deleted
+	LookPruneID      = "store/prune-snapshots/dry-run" // only lists
 	CheckSnapshotsID = "store/check-snapshots"
-	MaintainStoreID  = "maintenance/snapshots" // id of the Schedule that prunes
+	MaintainStoreID  = "maintenance/snapshots" // Schedule that prunes
 )

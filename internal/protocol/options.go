@@ -11,99 +11,94 @@ const (
 	FullAccess     = "danger-full-access"
 )
 
-// ByProfile is the sandbox of a session whose commands run under a permission
-// profile of the seed.
+// ByProfile is the sandbox of a session whose commands run under a permission profile of
+// the seed.
 const ByProfile = "profile"
 
-// Values of Confinement.Network; empty leaves the network to the sandbox, which
-// blocks it.
+// Values of Confinement.Network. Empty leaves it to the sandbox, which blocks the network.
 const (
 	NetworkOff   = "off"
 	NetworkOn    = "on"
-	NetworkHosts = "hosts" // only Confinement.Hosts, through codex's own proxy
+	NetworkHosts = "hosts" // only Confinement.Hosts, through codex's proxy
 )
 
-// The ways in which a session's codex gets its credential.
+// How a session's codex gets its credential.
 const (
-	// With CredentialsPlanted, auth.json is on the host while the session lives.
+	// CredentialsPlanted: auth.json is on the host while the session lives.
 	CredentialsPlanted = "planted"
-	// With CredentialsBroker, the host gets no auth.json. Pumps give codex a short-lived
-	// access token, which codex keeps only in memory.
+	// CredentialsBroker: the host gets no auth.json. Pumps give codex a short-lived access
+	// token, which stays in memory.
 	CredentialsBroker = "broker"
 )
 
-// Policies for the work folder in a snapshot.
+// What a snapshot has of the work folder.
 const (
 	WorkNone = "none" // the conversation alone
-	WorkGit  = "git"  // commits that the upstream does not have, and the state of the tree
+	WorkGit  = "git"  // commits that the upstream lacks, and the state of the tree
 	WorkFull = "full" // everything except the excluded files
 )
 
-// SnapshotOptions set the contents of a session's snapshots, and when they are taken.
+// SnapshotOptions say what snapshots have, and when they are taken.
 type SnapshotOptions struct {
-	Work    string        `json:"work,omitempty"`    // none, git or full; see WorkFull
+	Work    string        `json:"work,omitempty"`
 	Exclude []string      `json:"exclude,omitempty"` // in gitignore's syntax
-	When    string        `json:"when,omitempty"`    // turn, close or off
-	Every   time.Duration `json:"every,omitempty"`   // interval within a turn; 0 means none
+	When    string        `json:"when,omitempty"`
+	Every   time.Duration `json:"every,omitempty"` // within a turn; 0 means never
 }
 
-// The times at which a session takes snapshots by itself. Unless the value is SnapshotOff,
-// a session always takes a snapshot when it parks or closes.
+// When a session takes snapshots. Parking and closing take one, except with SnapshotOff.
 const (
-	SnapshotTurn  = "turn"  // after each turn (the default)
-	SnapshotClose = "close" // when it parks or closes
-	SnapshotOff   = "off"   // never
+	SnapshotTurn  = "turn" // after each turn; default
+	SnapshotClose = "close"
+	SnapshotOff   = "off"
 )
 
 // What a session does if its host is lost.
 const (
-	HostLostWait = "wait" // it waits for the host (the default)
-	HostLostMove = "move" // it goes on elsewhere
+	HostLostWait = "wait" // default
+	HostLostMove = "move"
 )
 
-// Watchdogs bound how long codex and the model may take. Zero means the default named
-// beside a field. Time in which the session waits only for a person never counts.
+// Watchdogs bound how long codex and the model may take. Zero means the default beside the
+// field. Waits for people do not count.
 type Watchdogs struct {
-	StartUp time.Duration `json:"startup,omitempty"` // until codex answers after its start; 60 s
-	Request time.Duration `json:"request,omitempty"` // until codex answers a request or takes a message; 60 s
-	Silence time.Duration `json:"silence,omitempty"` // without output of codex, before it is asked for a sign of life; 2 min
-	Quiet   time.Duration `json:"quiet,omitempty"`   // silence of the model after a tool has ended; 30 min, negative means no limit
+	StartUp time.Duration `json:"startup,omitempty"` // from start to first answer; 60 s
+	Request time.Duration `json:"request,omitempty"` // for codex to answer a request or take a message; 60 s
+	Silence time.Duration `json:"silence,omitempty"` // without output, before codex is asked for a sign of life; 2 min
+	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool ended; 30 min; negative means no limit
 }
 
-// Bounds of a watchdog. A value of less than a second is a mistake, and one of more than a
-// week would never help.
+// Bounds of a watchdog.
 const (
 	LeastWatch = time.Second
 	MostWatch  = 7 * 24 * time.Hour
 )
 
-// StartTimeout is the default limit on the time from the acceptance of a session until its
-// first turn can begin. The session waits during a fault that lasts a night. A fault that
-// nobody mends for a day fails it.
+// StartTimeout is the default limit from the acceptance of a session to the start of its
+// first turn. Sessions survive a fault of one night, not of a day.
 const StartTimeout = 24 * time.Hour
 
-// What a session does when its turn failed because codex could not get a newer access token in
-// time, although the login is good.
+// What a session does when its turn failed because a newer access token was late, although
+// the login is good.
 const (
-	AuthRetry = "retry" // sends the message once more if the turn cannot have had effects
-	AuthAsk   = "ask"   // waits for a message
+	AuthRetry = "retry" // send the message again, if the turn cannot have had effects
+	AuthAsk   = "ask"   // wait for a message
 )
 
-// What a session does when its turn is cut off because codex's process died or was retired.
+// What a session does when codex's process died or was retired during a turn.
 const (
-	InterruptAsk      = "ask"      // it waits for a message, interrupted
-	InterruptContinue = "continue" // it tells codex to continue, in a new process
-	InterruptFail     = "fail"     // it closes as failed
+	InterruptAsk      = "ask"      // wait for a message, interrupted
+	InterruptContinue = "continue" // tell codex to continue, in a new process
+	InterruptFail     = "fail"     // close as failed
 )
 
-// What a session does when a turn failed because the account's limit, or the provider's limit on
-// the rate of requests, was reached.
+// What a session does when its turn failed at the account's or the provider's rate limit.
 const (
-	LimitFail = "fail" // it shows the failure and waits for a message
-	LimitWait = "wait" // it waits until the limit ends and sends the message again
+	LimitFail = "fail" // wait for a message
+	LimitWait = "wait" // wait for the limit's end, and send the message again
 )
 
-// DefaultTenant is the tenant of a session that names none.
+// DefaultTenant is for sessions that name none.
 const DefaultTenant = "default"
 
 // Priorities of sessions that wait for a slot.
@@ -114,18 +109,17 @@ const (
 )
 
 const (
-	// MaxSchemaInline bounds an output schema in a message, in bytes of JSON. A longer
-	// schema goes through the store.
+	// MaxSchemaInline bounds the schema in a message, in bytes. A longer one goes through
+	// the store.
 	MaxSchemaInline = 16 << 10
 	// MaxInstructions bounds developer instructions, in bytes.
 	MaxInstructions = 16 << 10
 )
 
-// MaxPolicy bounds the text of a policy, in bytes, because the state of a session holds the
-// text.
+// MaxPolicy bounds a policy, in bytes: a session's state holds it.
 const MaxPolicy = 64 << 10
 
-// IsSandbox reports whether name is a sandbox: one of codex's modes, or ByProfile.
+// IsSandbox reports whether name is a sandbox mode.
 func IsSandbox(name string) bool {
 	switch name {
 	case ReadOnly, WorkspaceWrite, FullAccess, ByProfile:

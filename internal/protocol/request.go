@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 )
 
-// RequestKind is the kind of a request, in the word that the command line shows.
+// RequestKind is the kind of a request.
 type RequestKind string
 
 const (
@@ -16,7 +16,7 @@ const (
 )
 
 // A Request is a request of codex that waits for an answer. Texts are cut to
-// Limits.Excerpt. If one was cut, Truncated is set. Digest covers the uncut request.
+// Limits.Excerpt; Truncated says that one was. Digest covers the uncut request.
 type Request struct {
 	RPC         json.RawMessage `json:"rpc"`
 	Incarnation int             `json:"incarnation"`
@@ -30,20 +30,19 @@ type Request struct {
 	CWD     string   `json:"cwd,omitempty"`
 	Reason  string   `json:"reason,omitempty"`
 	Changes []Change `json:"changes,omitempty"`
-	// GrantRoot is a folder: accepting the file change allows all changes in it.
+	// GrantRoot is a folder: accepting allows all changes in it.
 	GrantRoot string `json:"grant_root,omitempty"`
-	// Network is the host to reach, if the request asks for network access.
+	// Network is the host to reach.
 	Network string `json:"network,omitempty"`
-	// Permissions are the requested permissions in codex's shape. A request of
-	// KindPermissions has them, and a request to run a command may have them too.
+	// Permissions are in codex's shape. Requests of KindPermissions have them, and those of
+	// KindCommand may.
 	Permissions json.RawMessage `json:"permissions,omitempty"`
-	// Questions are the questions of codex, the question of our tool ask_human, or the
-	// fields of an MCP server's form.
+	// Questions are those of codex or ask_human, or the fields of an MCP server's form.
 	Questions []Question `json:"questions,omitempty"`
-	// URL is the page to which an MCP server sends the person (an elicitation by URL).
+	// URL is the page to which an MCP server sends the person.
 	URL string `json:"url,omitempty"`
-	// Server and Tool name the MCP server and the tool that ask, if codex itself does not.
-	// Args are the arguments of the MCP tool's call, in JSON.
+	// Server and Tool are set if an MCP server asks. Args are the call's arguments, in
+	// JSON.
 	Server string `json:"server,omitempty"`
 	Tool   string `json:"tool,omitempty"`
 	Args   string `json:"args,omitempty"`
@@ -53,34 +52,31 @@ type Request struct {
 	Truncated bool     `json:"truncated,omitempty"`
 	// Ruling is the policy's rule that makes people decide; nil without a policy.
 	Ruling *Ruling `json:"ruling,omitempty"`
-	// Digest is the SHA-256 (hex) of the canonical JSON of the request. If codex asks the
-	// same on another day, the digest is the same.
+	// Digest is the SHA-256 (hex) of the request's canonical JSON, the same whenever codex
+	// asks the same.
 	Digest string `json:"digest"`
-	// Whole is the uncut request. The pump gives it to its Sink; it never goes through
-	// a workflow.
+	// Whole is the uncut request, for the pump's Sink. It never goes through a workflow.
 	Whole *Request `json:"-"`
 }
 
 // A Question is one question to a person.
 type Question struct {
 	ID     string `json:"id"`
-	Header string `json:"header,omitempty"` // a word or two
+	Header string `json:"header,omitempty"`
 	Text   string `json:"text"`
-	// Options are the choices. If there are none, or Other is set, a person may answer
-	// in their own words.
+	// Without Options, or with Other, a person may answer in their own words.
 	Options []Choice `json:"options,omitempty"`
 	Other   bool     `json:"other,omitempty"`
-	// Many says that several options can be chosen.
-	Many bool `json:"many,omitempty"`
+	Many    bool     `json:"many,omitempty"`
 	// Secret says that the answer must not be shown or kept.
 	Secret bool `json:"secret,omitempty"`
-	// Type is the type of a form's field: string, number, integer, boolean; empty means
-	// string. Optional says that no answer is needed.
+	// Type is that of a form's field: string (default), number, integer, boolean. Optional
+	// needs no answer.
 	Type     string `json:"type,omitempty"`
 	Optional bool   `json:"optional,omitempty"`
 	Default  string `json:"default,omitempty"`
-	// Format is the format of a text: email, uri, date, date-time. Least and Most bound
-	// a number, the characters of a text, or with Many the number of options chosen.
+	// Format is email, uri, date or date-time. Least and Most bound a number, a text's
+	// characters, or with Many the chosen options.
 	Format string   `json:"format,omitempty"`
 	Least  *float64 `json:"least,omitempty"`
 	Most   *float64 `json:"most,omitempty"`
@@ -99,35 +95,34 @@ type Change struct {
 	Diff string `json:"diff,omitempty"`
 }
 
-// A Ruling is the verdict of a policy on a request. Requests that people are asked have
-// one, and also requests that the policy answered.
+// A Ruling is a policy's verdict, also one that left the request to people.
 type Ruling struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason,omitempty"`
 	Policy string `json:"policy"` // digest of the policy file
 }
 
-// Outcome of a decision, in Fairlead's terms.
+// Outcome is that of a decision.
 type Outcome string
 
 const (
 	Accept  Outcome = "accept"
 	Decline Outcome = "decline"
 	Cancel  Outcome = "cancel"
-	Answer  Outcome = "answer" // with Answers
-	Grant   Outcome = "grant"  // with Grant
-	Amend   Outcome = "amend"  // accept, and allow everything with the same beginning in this codex home for ever
+	Answer  Outcome = "answer"
+	Grant   Outcome = "grant"
+	Amend   Outcome = "amend" // accept, and allow everything with the same beginning in this codex home forever
 )
 
 // DeliveryState is the state of a Send.
 type DeliveryState string
 
 const (
-	Decided      DeliveryState = "decided"      // not written to codex, for certain
-	Sent         DeliveryState = "sent"         // written; it is not known whether codex has it
+	Decided      DeliveryState = "decided"      // certainly not written to codex
+	Sent         DeliveryState = "sent"         // written, or possibly written; it is not known whether codex has it
 	Acknowledged DeliveryState = "acknowledged" // codex answered, resolved or echoed it
-	Rejected     DeliveryState = "rejected"     // codex refused it; Error says why
-	Void         DeliveryState = "void"         // the turn or request that it refers to is gone
+	Rejected     DeliveryState = "rejected"     // by codex; Error says why
+	Void         DeliveryState = "void"         // its turn or request is gone
 )
 
 // A Delivery is the state of a Send when a pump returned.
@@ -137,10 +132,10 @@ type Delivery struct {
 	Error string        `json:"error,omitempty"`
 }
 
-// A Judged is a request that a policy answered, shortened for lists. The transcript
-// has the full request.
+// A Judged is a short form of a request that a policy answered. The transcript has all of
+// it.
 type Judged struct {
-	N          int         `json:"n"` // from 1 within the session
+	N          int         `json:"n"` // from 1
 	Turn       int         `json:"turn"`
 	Kind       RequestKind `json:"kind"`
 	Summary    string      `json:"summary"`

@@ -13,11 +13,11 @@ import (
 // A Selector is one requirement on a host's labels:
 //
 //	k=v  k!=v       the label is v; the label is not v, or the host does not have it
-//	k>=n k<=n k>n k<n  the label is a number, and is compared as a number: 9 is less than 32
+//	k>=n k<=n k>n k<n  the label is a number, and compares as one: 9 is less than 32
 //	k    !k         the host has the label, or does not
 //
-// Numbers are decimal. If one of two numbers has two dots or more, like the version of a
-// program, both are compared part by part: 0.160.0 is more than 0.99.0.
+// Numbers are decimal. If one of two numbers has two dots or more, as in a program's
+// version, both are compared part by part: 0.160.0 is more than 0.99.0.
 type Selector struct {
 	Key   string
 	Op    string // one of = != >= <= > <; "" for k, "!" for !k
@@ -33,7 +33,7 @@ func (s Selector) String() string {
 	return s.Key + s.Op + s.Value
 }
 
-// Meets reports whether a host with these labels meets the selector.
+// Meets reports whether labels meet the selector.
 func (s Selector) Meets(labels map[string]string) bool {
 	have, ok := labels[s.Key]
 	switch s.Op {
@@ -83,7 +83,7 @@ func ParseSelector(text string) (Selector, error) {
 	case len(text) > MaxSelector:
 		return bad("it has %d bytes, at most %d", len(text), MaxSelector)
 	case !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl):
-		return bad("it has letters that nobody can print")
+		return bad("it has characters that cannot be printed")
 	}
 	key, absent := strings.CutPrefix(text, "!")
 	end := strings.IndexFunc(key, notOfKeys)
@@ -94,17 +94,17 @@ func ParseSelector(text string) (Selector, error) {
 	key = key[:end]
 	switch {
 	case key == "":
-		return bad("it names no label")
+		return bad("it has no label")
 	case rest == "" && absent:
 		return Selector{Key: key, Op: "!"}, nil
 	case rest == "":
 		return Selector{Key: key}, nil
 	case absent:
-		return bad("what has no label can have no value")
+		return bad("!k takes no value")
 	}
 	i := slices.IndexFunc(selectorOps, func(op string) bool { return strings.HasPrefix(rest, op) })
 	if i < 0 {
-		return bad("%q is no way to compare", cut(rest, 20))
+		return bad("%q is not an operator", cut(rest, 20))
 	}
 	s := Selector{Key: key, Op: selectorOps[i], Value: rest[len(selectorOps[i]):]}
 	if s.Ordered() {
@@ -112,12 +112,12 @@ func ParseSelector(text string) (Selector, error) {
 			return bad("%q is not a number", cut(s.Value, MaxSelector))
 		}
 	} else if strings.HasPrefix(s.Value, "=") {
-		return bad("%q is no way to compare", s.Op+"=")
+		return bad("%q is not an operator", s.Op+"=")
 	}
 	return s, nil
 }
 
-// ParseSelectors parses all texts. It returns the error of the first bad one.
+// ParseSelectors parses all texts, or fails with the first bad one's error.
 func ParseSelectors(texts []string) ([]Selector, error) {
 	if len(texts) > MaxSelectors {
 		return nil, fmt.Errorf("%d selectors, at most %d", len(texts), MaxSelectors)
@@ -139,8 +139,8 @@ const (
 	MaxSelectors = 32
 )
 
-// NumberOf parses digits with dots between them. A minus sign may come first if
-// there is at most one dot.
+// NumberOf parses digits with dots between them. A minus sign may come first if there is at
+// most one dot.
 func NumberOf(text string) (number, bool) {
 	digits, negative := strings.CutPrefix(text, "-")
 	parts := strings.Split(digits, ".")
@@ -156,16 +156,14 @@ func NumberOf(text string) (number, bool) {
 	return number{parts: parts, value: value}, err == nil
 }
 
-// selectorOps has the longer operators first, so that >= is not taken for >.
+// selectorOps has longer operators first, so that >= is not taken for >.
 var selectorOps = []string{"!=", ">=", "<=", "=", ">", "<"}
 
-// notOfKeys reports whether r ends the name of a label.
 func notOfKeys(r rune) bool {
 	return r == '=' || r == '!' || r == '<' || r == '>' || unicode.IsSpace(r)
 }
 
-// A number is a label's value in comparisons: its decimal value, and its parts
-// between dots.
+// A number is a label's value and its parts between dots.
 type number struct {
 	value float64
 	parts []string
@@ -193,7 +191,7 @@ func comparePart(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// cut shortens a text to at most n bytes of whole letters.
+// cut returns at most n bytes of whole letters.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

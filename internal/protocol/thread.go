@@ -6,33 +6,33 @@ import (
 	"time"
 )
 
-// An Act says what a turn without a message's text does. Such a turn begins by a request
-// other than turn/start, and codex returns no message id for it. If the journal does not
-// show the turn, codex's history does not show it either. So an act that may have reached a
-// dead process is void and never repeated.
+// An Act is what a turn without a message's text does. A request other than turn/start
+// begins it, and codex returns no message id. If the journal does not show the turn,
+// codex's history does not either. So an act that may have reached a dead process is void
+// and never repeated.
 //
-// Measured on 0.125 to 0.169: review/start is answered with the turn's id. Within
-// that turn codex announces a second one, the reviewer's, which never ends by
-// itself. thread/compact/start is answered with nothing, and its turn is announced
-// afterwards. A compaction that is requested while a turn runs would end that turn.
-// Neither kind of turn can be steered.
+// Measured on 0.125 to 0.169: review/start is answered with the turn's id. Within that turn
+// codex announces a second one, the reviewer's, which never ends by itself.
+// thread/compact/start is answered with nothing; its turn is announced afterwards. A
+// compaction requested while a turn runs would end that turn. Neither kind of turn can be
+// steered.
 type Act string
 
 // The acts.
 const (
-	ActCompact Act = "compact" // thread/compact/start: replaces the history by a summary
-	ActReview  Act = "review"  // review/start, within the thread
+	ActCompact Act = "compact" // replaces the history by a summary
+	ActReview  Act = "review"  // within the thread
 )
 
-// A Review says what to review. At most one of its fields is set. If none is set, the
-// uncommitted changes are reviewed.
+// A Review says what to review, in at most one field. Without any, it is the uncommitted
+// changes.
 type Review struct {
-	Base         string `json:"base,omitempty"`         // the changes against this branch
-	Commit       string `json:"commit,omitempty"`       // this commit
-	Instructions string `json:"instructions,omitempty"` // whatever these say
+	Base         string `json:"base,omitempty"`
+	Commit       string `json:"commit,omitempty"`
+	Instructions string `json:"instructions,omitempty"`
 }
 
-// Check returns an error if more than one field is set.
+// Check fails if more than one field is set.
 func (r *Review) Check() error {
 	if r == nil {
 		return nil
@@ -44,25 +44,24 @@ func (r *Review) Check() error {
 		}
 	}
 	if n > 1 {
-		return fmt.Errorf("a review is of one thing: a branch's changes, a commit, or as instructions say")
+		return fmt.Errorf("more than one of base, commit and instructions is given for the review: give only one")
 	}
 	return nil
 }
 
 // A Model is a model that codex shows to people.
 type Model struct {
-	ID      string   `json:"id"` // the name by which turns and threads select the model
+	ID      string   `json:"id"`
 	Name    string   `json:"name"`
-	Efforts []string `json:"efforts"` // lowest first, as codex lists them
-	// DefaultEffort is the model's effort if none is given; Default says that codex
-	// uses this model by default.
+	Efforts []string `json:"efforts"` // lowest first
+	// DefaultEffort applies if none is given. Default marks codex's default model.
 	DefaultEffort string `json:"default_effort,omitempty"`
 	Default       bool   `json:"default,omitempty"`
 }
 
-// A ModelList is codex's answer to model/list: its own catalogue. Measured on 0.125 to
-// 0.169: the list is the same whatever the provider is. codex does not ask a provider that
-// is defined in the config, so it is unknown which models that provider really serves.
+// A ModelList is codex's answer to model/list. Measured on 0.125 to 0.169: it does not
+// depend on the provider. codex does not ask a provider defined in the config, so which
+// models that one serves is unknown.
 type ModelList struct {
 	Models []Model `json:"models"`
 	// Codex is the version that listed them.
@@ -81,7 +80,7 @@ func (l *ModelList) Find(id string) (Model, bool) {
 	return l.Models[i], true
 }
 
-// IDs returns the ids of all models, in codex's order.
+// IDs returns all ids, in codex's order.
 func (l *ModelList) IDs() (ids []string) {
 	if l == nil {
 		return nil
@@ -99,36 +98,36 @@ type Usage struct {
 	Cached int64 `json:"cached_tokens"`
 }
 
-// A Cursor is a place in the journal of one incarnation of the process.
+// A Cursor is a place in the journal of one incarnation.
 type Cursor struct {
 	Incarnation int   `json:"incarnation"`
 	Offset      int64 `json:"offset"`
 }
 
-// RateLimits are the limits of the account that codex uses, as codex last reported
-// them. A field that codex leaves out keeps its earlier value.
+// RateLimits are those of codex's account. A field that codex leaves out keeps its earlier
+// value.
 type RateLimits struct {
 	Primary   *RateWindow `json:"primary,omitempty"`
 	Secondary *RateWindow `json:"secondary,omitempty"`
 	Plan      string      `json:"plan,omitempty"`
-	Reached   string      `json:"reached,omitempty"` // codex's word for the limit that is reached; empty if none is
+	Reached   string      `json:"reached,omitempty"` // codex's word for the reached limit, or ""
 	AtMS      int64       `json:"at_ms"`
 }
 
-// A RateWindow says how much of a time window's allowance is used.
+// A RateWindow is the use of a time window's allowance.
 type RateWindow struct {
 	UsedPercent   int   `json:"used_percent"`
 	WindowMinutes int64 `json:"window_minutes,omitempty"`
 	ResetsAt      int64 `json:"resets_at,omitempty"` // seconds since 1970
 }
 
-// ContextUse is how much of the model's context window the thread fills, in tokens.
+// ContextUse is the use of the model's context window, in tokens.
 type ContextUse struct {
 	Used   int64 `json:"used"`
 	Window int64 `json:"window"`
 }
 
-// Progress is the model's newest report on its work.
+// Progress is the model's newest report of progress.
 type Progress struct {
 	Turn    int    `json:"turn"`
 	Text    string `json:"text"`
@@ -137,15 +136,13 @@ type Progress struct {
 	AtMS    int64  `json:"at_ms,omitempty"`
 }
 
-// MaxProgress bounds the text of a progress report, and maxStep its step, in bytes.
+// MaxProgress bounds Progress.Text, in bytes.
 const MaxProgress = 500
 
-// A TurnDiff is everything that a turn has changed in files so far, as a unified
-// diff.
+// A TurnDiff has a turn's changes to files so far, as a unified diff.
 type TurnDiff struct {
 	Turn int `json:"turn"`
-	// Place is the journal position of the diff. It orders the diffs of a turn; the
-	// newest one counts.
+	// Place is the diff's journal position; the highest counts.
 	Place Cursor `json:"place"`
 	Text  string `json:"text"`
 	// Cut says that Text was longer than MaxDiff.
@@ -154,28 +151,27 @@ type TurnDiff struct {
 
 // A Bounds bounds what a session may use in all; 0 means no bound. The pump interrupts a
 // turn that exceeds it; the workflow enforces Turns. The counts are in PumpState, so they
-// are exact even if a turn took many pumps and attempts.
+// are exact across pumps and attempts.
 type Bounds struct {
 	Tokens    int64 `json:"tokens,omitempty"` // input and output
 	Turns     int64 `json:"turns,omitempty"`
-	Approvals int64 `json:"approvals,omitempty"` // requests for a decision, including those to a policy
+	Approvals int64 `json:"approvals,omitempty"` // also those that a policy decides
 	Commands  int64 `json:"commands,omitempty"`  // begun
-	// Time is the time of the turns by codex's clock, without the time in which
-	// approvals waited for people.
+	// Time is that of the turns by codex's clock, without waits for people.
 	Time time.Duration `json:"time,omitempty"`
 }
 
-// A BudgetUse is one bound and how much of it is used; times are in milliseconds.
+// A BudgetUse is one bound and its use; times are in milliseconds.
 type BudgetUse struct {
 	Name        string
 	Used, Limit int64
-	Warned      bool // a warning was given that it is nearly reached
+	Warned      bool // a warning was given that the bound is near
 }
 
 // Gone reports whether no further turn may begin.
 func (u BudgetUse) Gone() bool { return u.Limit > 0 && u.Used >= u.Limit }
 
-// String returns the use and the limit in words.
+// String returns use and limit in words.
 func (u BudgetUse) String() string {
 	if u.Name == BudgetTime {
 		return fmt.Sprintf("%s of the %s", span(u.Used), span(u.Limit))
@@ -183,7 +179,7 @@ func (u BudgetUse) String() string {
 	return fmt.Sprintf("%d of the %d %s", u.Used, u.Limit, u.Name)
 }
 
-// Spend returns a sentence that says that the bound is reached. Raise says what to do.
+// Spend says that the bound is reached.
 func (u BudgetUse) Spend() string {
 	if u.Name == BudgetTime {
 		return "the session's turns have taken " + u.String() + " that they may take"
@@ -200,7 +196,7 @@ func (u BudgetUse) Raise(session string) string {
 	return fmt.Sprintf("`ctl session set %s --budget %s=%s` gives it more; then send a message to go on", session, u.Name, value)
 }
 
-// The names of the bounds on the command line.
+// Names of the bounds on the command line.
 const (
 	BudgetTokens    = "tokens"
 	BudgetTurns     = "turns"

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// SessionStatus is the state of a session in one word.
+// SessionStatus is a session's state in one word.
 type SessionStatus string
 
-// The states of a session.
+// States of a session.
 const (
 	Queued      SessionStatus = "queued"
 	Preparing   SessionStatus = "preparing"
@@ -29,7 +29,7 @@ const (
 // SessionView is the Session JSON of the command line.
 type SessionView struct {
 	ID        string            `json:"id"`
-	Name      string            `json:"name,omitempty"` // the name that people gave it
+	Name      string            `json:"name,omitempty"`
 	Archived  bool              `json:"archived,omitempty"`
 	State     SessionStatus     `json:"state"`
 	Host      string            `json:"host"`
@@ -43,42 +43,36 @@ type SessionView struct {
 	Error     *Failure          `json:"error"`
 	CreatedAt time.Time         `json:"created_at"`
 	UpdatedAt time.Time         `json:"updated_at"`
-	Waits     string            `json:"waits,omitempty"` // what it waits for
-	Queue     int               `json:"queue,omitempty"` // number of messages not begun
+	Waits     string            `json:"waits,omitempty"` // what the session waits for
+	Queue     int               `json:"queue,omitempty"` // messages not begun
 	Queued    []QueuedView      `json:"queued,omitempty"`
 	Refusals  []Refusal         `json:"refusals,omitempty"`
 	Close     *CloseView        `json:"close,omitempty"`
 	Options   map[string]string `json:"options,omitempty"`
-	// If the sandbox fails to keep the agent from reading its credential, Unprotected says
-	// why.
+	// Unprotected says why the sandbox cannot keep the agent from reading its credential.
 	Unprotected string      `json:"unprotected,omitempty"`
 	Budget      *BudgetView `json:"budget,omitempty"`
-	// Files are the files that came with messages. Images are not among them, because the
-	// conversation has them.
-	Files []Input `json:"files,omitempty"`
-	// RateLimits are the limits of the account, as codex last reported them.
+	// Files came with messages. Images are in the conversation instead.
+	Files      []Input         `json:"files,omitempty"`
 	RateLimits *RateLimitsView `json:"rate_limits,omitempty"`
-	Messages   []MessageView   `json:"messages"` // the newest, oldest first
+	Messages   []MessageView   `json:"messages"` // newest, oldest first
 
 	Snapshot *SnapshotView `json:"snapshot,omitempty"`
-	Warm     *WarmView     `json:"warm,omitempty"` // while it is parked
+	Warm     *WarmView     `json:"warm,omitempty"` // while parked
 	Lost     *LostView     `json:"lost,omitempty"`
 
 	Policy     *PolicyView `json:"policy,omitempty"` // the session's own
 	SeedPolicy *PolicyView `json:"seed_policy,omitempty"`
-	// Judged is the number of requests that policies answered.
-	Judged int `json:"judged,omitempty"`
-	// Progress is the model's last report_progress.
-	Progress *ProgressView `json:"progress,omitempty"`
-	Limit    *LimitView    `json:"limit,omitempty"` // the limit whose end the session waits for
-	// WaitingFor is a failure that the session waits out before it tries again.
-	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
-	// Origin names what started the session: "batch/ID" or "schedule/NAME". It is empty if
-	// a person did.
+	// Judged counts the requests that policies answered.
+	Judged     int           `json:"judged,omitempty"`
+	Progress   *ProgressView `json:"progress,omitempty"`
+	Limit      *LimitView    `json:"limit,omitempty"` // the session waits for its end
+	WaitingFor *WaitingView  `json:"waiting_for,omitempty"`
+	// Origin is "batch/ID", "schedule/NAME", or "" for a person.
 	Origin string `json:"origin,omitempty"`
 }
 
-// Words returns the bounds in the form of a budget on the command line.
+// Words returns the bounds as the command line has them.
 func (b BudgetView) Words() string {
 	var out []string
 	for _, c := range []struct {
@@ -98,19 +92,19 @@ func (b BudgetView) Words() string {
 	return strings.Join(out, ",")
 }
 
-// BudgetView shows a session's bounds, and what it has used as of the newest pump.
+// BudgetView shows a session's bounds, and their use as of the newest pump.
 type BudgetView struct {
 	Tokens      BudgetCount    `json:"tokens"`
 	Turns       BudgetCount    `json:"turns"`
-	Time        BudgetTimeView `json:"time"` // of all turns together
+	Time        BudgetTimeView `json:"time"`
 	Approvals   BudgetCount    `json:"approvals"`
 	Commands    BudgetCount    `json:"commands"`
 	TurnTimeout string         `json:"turn_timeout"`
-	// Warnings name the bounds of which four fifths are used.
+	// Warnings name bounds that are four fifths used.
 	Warnings []string `json:"warnings,omitempty"`
 }
 
-// BudgetCount is one bound. A limit of 0 means none.
+// BudgetCount is one bound; Limit 0 means none.
 type BudgetCount struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
@@ -122,14 +116,13 @@ type BudgetTimeView struct {
 	Limit string `json:"limit,omitempty"` // empty means none
 }
 
-// MessageView shows how far a message to a session has come.
+// MessageView shows how far a message has come.
 type MessageView struct {
 	ID   string `json:"id"`
 	Kind string `json:"kind"` // message, steer, decision, interrupt, budget
 	Turn int    `json:"turn"`
-	// State is queued, decided (not known to have been written to codex), sent (written, or
-	// possibly written), acknowledged, rejected or void. While a pump is attached, it is the
-	// state at that pump's beginning.
+	// State is queued or a DeliveryState. While a pump is attached, it is that at the
+	// pump's beginning.
 	State string    `json:"state"`
 	At    time.Time `json:"at"`
 }
@@ -158,22 +151,21 @@ type ProcessView struct {
 	Name        string `json:"name"`
 	Incarnation int    `json:"incarnation"`
 	Alive       bool   `json:"alive"`
-	// End says how it ended, if known.
+	// End says how it ended.
 	End    string `json:"end,omitempty"`
 	Offset int64  `json:"offset"`
 }
 
-// UsageView shows counts of tokens. In a SessionView it is the sum over the session.
+// UsageView counts tokens.
 type UsageView struct {
-	Input  int64 `json:"input_tokens"`
-	Output int64 `json:"output_tokens"`
-	Cached int64 `json:"cached_tokens"`
-	Turns  int   `json:"turns"`
-	// Context says how full a session's context window is.
+	Input   int64        `json:"input_tokens"`
+	Output  int64        `json:"output_tokens"`
+	Cached  int64        `json:"cached_tokens"`
+	Turns   int          `json:"turns"`
 	Context *ContextView `json:"context,omitempty"`
 }
 
-// Refusal records a signal that was not accepted.
+// Refusal is a signal that was not accepted.
 type Refusal struct {
 	At     time.Time `json:"at"`
 	Name   string    `json:"name"`
@@ -186,10 +178,10 @@ type CloseView struct {
 	Removed bool   `json:"removed"`
 	Archive string `json:"archive,omitempty"`
 	Unsaved bool   `json:"unsaved,omitempty"` // a rotated login was given up
-	Kept    string `json:"kept,omitempty"`    // the work folder that stays on the host
+	Kept    string `json:"kept,omitempty"`    // work folder, if it stays
 }
 
-// TurnQuery asks for a turn by number or by the message that began it.
+// TurnQuery asks for a turn by number or by its message.
 type TurnQuery struct {
 	N         int    `json:"n,omitempty"`
 	MessageID string `json:"message_id,omitempty"`
@@ -201,12 +193,12 @@ type TurnView struct {
 	TurnID    string `json:"turn_id"`
 	N         int    `json:"n"`
 	MessageID string `json:"message_id"`
-	Act       string `json:"act,omitempty"` // compact or review, if the turn is one of these
-	// BegunBy is "codex" if codex began the turn by itself; else empty.
+	Act       string `json:"act,omitempty"` // compact, review or ""
+	// BegunBy is "codex" if codex began the turn by itself.
 	BegunBy        string    `json:"begun_by,omitempty"`
 	Status         string    `json:"status"` // queued, inProgress, completed, interrupted, failed, unknown
 	FinalText      string    `json:"final_text"`
-	FinalTruncated bool      `json:"final_truncated,omitempty"` // the full text is in the transcript
+	FinalTruncated bool      `json:"final_truncated,omitempty"` // the transcript has the full text
 	Items          int       `json:"items"`
 	Usage          UsageView `json:"usage"`
 	DiffStat       string    `json:"diff_stat"`
@@ -214,30 +206,29 @@ type TurnView struct {
 	StartedAt  time.Time `json:"started_at,omitzero"`
 	EndedAt    time.Time `json:"ended_at,omitzero"`
 	Error      *Failure  `json:"error"`
-	FollowedBy int       `json:"followed_by,omitempty"` // the turn that continues this one
-	// EndedBy names what ended a turn early: person, budget, close, watchdog, process, host
-	// or codex.
+	FollowedBy int       `json:"followed_by,omitempty"` // turn that continues this one
+	// EndedBy is an EndedBy constant, or "".
 	EndedBy string `json:"ended_by,omitempty"`
 }
 
 // Done reports whether the turn has ended.
 func (t TurnView) Done() bool { return t.Status != "queued" && t.Status != "inProgress" }
 
-// TurnOutput is the part of a turn's JSON that is about its output.
+// TurnOutput is a turn's output.
 type TurnOutput struct {
-	// Output is the JSON with which the turn ended. OutputError says why there is none.
+	// Output is the JSON with which the turn ended; OutputError says why there is none.
 	Output      json.RawMessage `json:"output,omitempty"`
 	OutputError string          `json:"output_error,omitempty"`
-	// Structured says that the turn has an output schema. FinalAt is the offset in
-	// FinalText at which the turn's last message begins.
+	// Structured says that there is an output schema. FinalAt is where the last message
+	// begins in FinalText.
 	Structured bool `json:"structured,omitempty"`
 	FinalAt    int  `json:"final_at,omitempty"`
 }
 
-// ApprovalState is the state of an approval.
+// ApprovalState is an approval's state.
 type ApprovalState string
 
-// The states of an approval.
+// States of an approval.
 const (
 	ApprovalOpen         ApprovalState = "open"
 	ApprovalDecided      ApprovalState = "decided"
@@ -258,8 +249,8 @@ type Approval struct {
 	CWD     string   `json:"cwd"`
 	Reason  string   `json:"reason"`
 	Changes []Change `json:"changes"`
-	Network string   `json:"network,omitempty"` // the host to reach
-	// GrantRoot is a folder: accepting the file change allows all changes below it.
+	Network string   `json:"network,omitempty"`
+	// GrantRoot is a folder: accepting allows all changes below it.
 	GrantRoot string `json:"grant_root,omitempty"`
 
 	Permissions json.RawMessage `json:"permissions,omitempty"`
@@ -278,14 +269,14 @@ type Approval struct {
 	State     ApprovalState `json:"state"`
 	Decision  *Decision     `json:"decision"`
 
-	Delivery   string           `json:"delivery,omitempty"`    // state of the decision's delivery: decided, sent, acknowledged, rejected, void
-	VoidReason string           `json:"void_reason,omitempty"` // why the approval can no longer be decided
+	Delivery   string           `json:"delivery,omitempty"`    // a DeliveryState: that of the decision
+	VoidReason string           `json:"void_reason,omitempty"` // why it can no longer be decided
 	Earlier    *EarlierDecision `json:"earlier,omitempty"`
 
-	// Ruling is the policy rule that decided the request or left it to people.
+	// Ruling is that of the policy, also if people decide.
 	Ruling *Ruling `json:"ruling,omitempty"`
-	// Signed says that only signed decisions of the Approvers count. Agreed lists the signed
-	// decisions so far, and Missing is the number of people who have yet to agree.
+	// Signed says that only signed decisions of Approvers count. Agreed has those so far;
+	// Missing counts the people who have yet to agree.
 	Signed    bool        `json:"signed,omitempty"`
 	Approvers []string    `json:"approvers,omitempty"`
 	Agreed    []Agreement `json:"agreed,omitempty"`
@@ -299,34 +290,31 @@ type EarlierDecision struct {
 	Outcome  string    `json:"outcome"`
 	By       string    `json:"by"`
 	At       time.Time `json:"at"`
-	// State is decided (it certainly never reached codex), or sent or acknowledged (it may have
-	// had its effect).
+	// State is decided (never reached codex), or sent or acknowledged (may have had its
+	// effect).
 	State ApprovalState `json:"state"`
-	// Answers and Grant are the answers and the grant of that decision, if they are short
-	// and not secret.
+	// Answers and Grant are set if short and not secret.
 	Answers map[string][]string `json:"answers,omitempty"`
 	Grant   json.RawMessage     `json:"grant,omitempty"`
 }
 
-// Decision is the decision on an approval, with its author, its time and the reason.
+// Decision is the decision on an approval.
 type Decision struct {
 	Outcome string    `json:"outcome"`
 	By      string    `json:"by"`
 	At      time.Time `json:"at"`
 	Reason  string    `json:"reason"`
 	Scope   string    `json:"scope"`
-	// Answers are by question id. Secret lists the questions whose answers were given but
-	// are never shown. AnswersBlob is the key under which the store had those answers until
-	// codex got them.
+	// Answers are by question id. Answers to the Secret questions are never shown; the
+	// store had them under AnswersBlob until codex got them.
 	Answers     map[string][]string `json:"answers,omitempty"`
 	Secret      []string            `json:"secret,omitempty"`
 	AnswersBlob string              `json:"answers_blob,omitempty"`
-	// Grant is the part of the permissions that was granted.
-	Grant  json.RawMessage `json:"grant,omitempty"`
-	Signed bool            `json:"signed,omitempty"` // By is the signer, not a mere claim
+	Grant       json.RawMessage     `json:"grant,omitempty"`
+	Signed      bool                `json:"signed,omitempty"` // By is the signer, not a mere claim
 }
 
-// An Agreement is one person's signed decision on an approval that needs several people.
+// An Agreement is a person's signed decision on an approval that needs several people.
 type Agreement struct {
 	By      string    `json:"by"`
 	Outcome string    `json:"outcome"`
@@ -334,12 +322,11 @@ type Agreement struct {
 	Payload string    `json:"payload,omitempty"` // digest of the answers or the grant
 	Reason  string    `json:"reason,omitempty"`
 	At      time.Time `json:"at"`
-	// As is the signer's name in each policy that knows them, by owner: session,
-	// seed.
+	// As has the signer's name in each policy, by the policy's owner (session, seed).
 	As map[string]string `json:"as,omitempty"`
 }
 
-// SessionDetail is for our own programs: it says where the session's data is.
+// SessionDetail tells Fairlead's own programs where the session's data is.
 type SessionDetail struct {
 	View      SessionView `json:"view"`
 	Layout    Layout      `json:"layout"`
@@ -349,13 +336,13 @@ type SessionDetail struct {
 	Seq       int64       `json:"seq"`
 }
 
-// ContextView shows how full the model's context window is, in tokens.
+// ContextView is the use of the context window, in tokens.
 type ContextView struct {
 	Used   int64 `json:"used"`
 	Window int64 `json:"window"`
 }
 
-// RateLimitsView shows an account's rate limits. Values that codex did not report are left out.
+// RateLimitsView shows an account's rate limits; what codex did not report is left out.
 type RateLimitsView struct {
 	Primary   *RateWindowView `json:"primary,omitempty"`
 	Secondary *RateWindowView `json:"secondary,omitempty"`
@@ -364,7 +351,7 @@ type RateLimitsView struct {
 	At        time.Time       `json:"at"`
 }
 
-// RateWindowView shows how much of a rate-limit window is used.
+// RateWindowView is the use of a time window's allowance.
 type RateWindowView struct {
 	UsedPercent   int       `json:"used_percent"`
 	WindowMinutes int64     `json:"window_minutes,omitempty"`
@@ -404,18 +391,18 @@ func viewWindow(w *RateWindow) *RateWindowView {
 // QueuedView is a message whose turn has not begun.
 type QueuedView struct {
 	ID   string `json:"id"`
-	N    int    `json:"n"`             // number of the turn that the message will begin
-	Act  string `json:"act,omitempty"` // compact or review, if the turn is one of these
-	Text string `json:"text"`          // its beginning
+	N    int    `json:"n"`             // turn that the message will begin
+	Act  string `json:"act,omitempty"` // compact, review or ""
+	Text string `json:"text"`          // beginning
 	By   string `json:"by,omitempty"`
 }
 
 // LimitView is a limit whose end a session waits for.
 type LimitView struct {
 	Kind    string    `json:"kind"`              // quota, rate_limit
-	Since   time.Time `json:"since"`             // when it was first met
-	Until   time.Time `json:"until"`             // when the next try is due
-	ResetAt time.Time `json:"reset_at,omitzero"` // when the limit ends, if known
+	Since   time.Time `json:"since"`             // first met
+	Until   time.Time `json:"until"`             // next try
+	ResetAt time.Time `json:"reset_at,omitzero"` // if known
 	Tries   int       `json:"tries"`
 }
 
@@ -424,22 +411,21 @@ type LostView struct {
 	Host  string    `json:"host"`
 	Since time.Time `json:"since"`
 	Why   string    `json:"why,omitempty"`
-	// Stays says why the session waits for that host, if it does.
+	// Stays says why the session waits for that host, if so.
 	Stays string `json:"stays,omitempty"`
 }
 
-// WarmView describes the folder that a parked session left on its host. If the session
-// resumes there, nothing has to be copied.
+// WarmView is the folder that a parked session left on its host, where a resume copies
+// nothing.
 type WarmView struct {
 	Host       string    `json:"host"`
 	Generation int64     `json:"generation"`
 	Since      time.Time `json:"since"`
 }
 
-// SnapshotView shows a session's newest good snapshot, and how the newest attempt ended. A failed
-// attempt does not hide a good snapshot.
+// SnapshotView shows a session's newest good snapshot, and how the newest attempt ended.
 type SnapshotView struct {
-	ID    string    `json:"id"` // empty: there is none yet
+	ID    string    `json:"id"` // empty if none
 	N     int       `json:"n"`
 	Turn  int       `json:"turn"`
 	At    time.Time `json:"at,omitzero"`
@@ -448,33 +434,33 @@ type SnapshotView struct {
 	Added int64     `json:"added_bytes"`
 	Lacks string    `json:"lacks,omitempty"` // what could not be read
 
-	Taking int      `json:"taking,omitempty"` // number of the snapshot that is being taken
-	Tried  int      `json:"tried,omitempty"`  // number of the newest attempt that has ended, well or not
-	Error  *Failure `json:"error,omitempty"`  // the error of Tried, if that attempt failed
+	Taking int      `json:"taking,omitempty"` // number of the one being taken
+	Tried  int      `json:"tried,omitempty"`  // number of the newest attempt that ended, well or not
+	Error  *Failure `json:"error,omitempty"`  // of attempt Tried
 }
 
-// PolicyTexts are the texts of a session's policies, as they were in their files.
+// PolicyTexts are the texts of a session's policies.
 type PolicyTexts struct {
 	Session string `json:"session,omitempty"`
 	Seed    string `json:"seed,omitempty"`
 }
 
-// PolicyView is a policy of a session as the command line shows it.
+// PolicyView is a policy of a session.
 type PolicyView struct {
 	Digest string `json:"digest"`
-	// State is active or broken. If it is broken, everything is declined, and Error says
-	// why.
+	// State is active or broken. A broken policy declines everything; Error says why it is
+	// broken.
 	State string `json:"state"`
 	Error string `json:"error,omitempty"`
-	// Approvers are the people whose signatures count, and Required is the number of people
-	// who must agree. If there are no approvers, anybody may decide.
+	// Approvers are those whose signatures count, and Required is how many must sign.
+	// Without approvers, anybody may decide.
 	Approvers          []string `json:"approvers,omitempty"`
 	Required           int      `json:"required,omitempty"`
 	RequesterMayDecide bool     `json:"requester_may_decide,omitempty"`
 	Expiry             string   `json:"expiry,omitempty"`
 }
 
-// The states of a policy.
+// States of a policy.
 const (
 	PolicyActive = "active"
 	PolicyBroken = "broken"
@@ -489,7 +475,7 @@ type ProgressView struct {
 	At      time.Time `json:"at"`
 }
 
-// String returns a report in one line.
+// String returns the report in one line.
 func (p *ProgressView) String() string {
 	if p == nil {
 		return ""
@@ -504,7 +490,7 @@ func (p *ProgressView) String() string {
 	return s
 }
 
-// ViewOfProgress returns the view of a report, or nil if p is nil.
+// ViewOfProgress returns nil if p is nil.
 func ViewOfProgress(p *Progress) *ProgressView {
 	if p == nil {
 		return nil
@@ -512,12 +498,12 @@ func ViewOfProgress(p *Progress) *ProgressView {
 	return &ProgressView{Turn: p.Turn, Text: p.Text, Percent: p.Percent, Step: p.Step, At: time.UnixMilli(p.AtMS).UTC()}
 }
 
-// WaitingView describes a fault after which a session waits before it tries again.
+// WaitingView is a fault that a session waits out.
 type WaitingView struct {
 	Doing   string    `json:"doing"`
 	Since   time.Time `json:"since"`
-	Attempt int       `json:"attempt"` // how many have failed
+	Attempt int       `json:"attempt"` // how many failed
 	Kind    string    `json:"kind"`
-	Error   string    `json:"error"` // of the newest attempt
+	Error   string    `json:"error"` // of the newest
 	NextAt  time.Time `json:"next_at"`
 }

@@ -1,10 +1,8 @@
-// Package realparts finds the real programs that tests run against: codex, as
-// `make tools` and `make versions` install it, and the Temporal server that
-// `make build` builds. A test may run in any folder of the repository.
+// Package realparts finds the programs that tests run against: codex, from `make tools` and
+// `make versions`, and the Temporal server, from `make build`.
 //
-// A test fails if a program is missing, and the failure names the command that
-// provides it. Under -short, which `make check` uses, tests that need a program are
-// skipped. `make test` never sets -short.
+// If a program is missing, the test fails and names the command that provides it. Under
+// -short (`make check`), such tests are skipped.
 package realparts
 
 import (
@@ -13,8 +11,7 @@ import (
 	"testing"
 )
 
-// Root returns the folder of the repository: the nearest one, from the current
-// folder upwards, that has a go.mod.
+// Root returns the folder of the repository, the nearest one upwards with a go.mod.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -31,8 +28,7 @@ func Root(t testing.TB) string {
 	}
 }
 
-// Path returns an absolute path in the repository. It does not check that the path
-// exists.
+// Path returns an absolute path in the repository, which need not exist.
 func Path(t testing.TB, elem ...string) string {
 	t.Helper()
 	return filepath.Join(append([]string{Root(t)}, elem...)...)
@@ -46,7 +42,7 @@ func Codex(t testing.TB) string {
 	return dir
 }
 
-// CodexBinary returns the path of the pinned codex's program.
+// CodexBinary returns the program of the pinned codex.
 func CodexBinary(t testing.TB) string {
 	t.Helper()
 	return filepath.Join(Codex(t), "bin", "codex")
@@ -60,7 +56,7 @@ func CodexVersion(t testing.TB, version string) string {
 	return dir
 }
 
-// DevServer returns the path of the Temporal server's program.
+// DevServer returns the program of the Temporal server.
 func DevServer(t testing.TB) string {
 	t.Helper()
 	name := Path(t, "bin", "devserver")
@@ -68,8 +64,8 @@ func DevServer(t testing.TB) string {
 	return name
 }
 
-// NotShort skips the test under -short. It is for tests of real parts that this
-// package does not find: sshd, a network namespace, a browser.
+// NotShort skips a test of other real parts (sshd, a network namespace, a browser) under
+// -short.
 func NotShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {

@@ -13,28 +13,25 @@ import (
 	"golang.org/x/crypto/ssh/agent"
 )
 
-// A Choice selects the key to sign with. A key and its certificate count as two keys. Only
-// the allowed signers say which of them is accepted.
+// A Choice selects the key to sign with. A key and its certificate count as two keys.
 type Choice struct {
-	// Public is a key or a certificate, as in a .pub file.
+	// Public is a key or certificate, as in a .pub file.
 	Public []byte
-	// Fingerprint is the key's SHA256:… as in `ssh-add -l`, also for a certificate.
+	// Fingerprint is as in `ssh-add -l`, also for a certificate.
 	Fingerprint string
-	// Allowed are the sets of signers whose signatures count, at the time At. Pick prefers
-	// keys of these signers.
+	// Allowed are the sets of signers that count at the time At. Pick prefers their keys.
 	Allowed []*Allowed
 	At      time.Time
-	// Untold means that the allowed signers are unknown now. Pick then refuses to choose
-	// between a key and its certificates.
+	// Untold means that Allowed is unknown. Pick then does not choose between a key and its
+	// certificates.
 	Untold bool
 }
 
-// ErrUntold means that only the allowed signers could decide the choice.
-var ErrUntold = errors.New("which of them counts cannot be told just now")
+// ErrUntold means that only the allowed signers could decide.
+var ErrUntold = errors.New("the allowed signers, which decide between them, are not known now")
 
-// FromAgent returns the chosen key of an agent. If c chooses none, it returns the agent's
-// only key. The signer then owns the connection, because the agent's responses have no ids.
-// Closing the connection ends a wait for the agent.
+// FromAgent returns the agent's key that c chooses. The signer owns the connection, because
+// the agent's responses have no ids. Closing the connection ends a wait for the agent.
 func FromAgent(conn io.ReadWriter, c Choice) (ssh.Signer, error) {
 	signers, err := agent.NewClient(conn).Signers()
 	if err != nil {
@@ -53,8 +50,7 @@ func FromAgent(conn io.ReadWriter, c Choice) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// opened parses the key of an agent's signer, which gives a certificate only as
-// bytes. It returns false if the signer cannot be used.
+// opened parses the key of an agent's signer, which gives a certificate only as bytes.
 func opened(s ssh.Signer) (ssh.Signer, bool) {
 	key, err := ssh.ParsePublicKey(s.PublicKey().Marshal())
 	if err != nil || checkKey(key) != nil {
@@ -71,7 +67,7 @@ type keySigner struct {
 
 func (s keySigner) PublicKey() ssh.PublicKey { return s.key }
 
-// Pick selects one of several signers.
+// Pick returns the chosen signer. If several keys remain, it returns an error.
 func (c Choice) Pick(signers []ssh.Signer) (ssh.Signer, error) {
 	left, err := c.named(signers)
 	if err != nil {
@@ -88,20 +84,18 @@ func (c Choice) Pick(signers []ssh.Signer) (ssh.Signer, error) {
 		}
 	}
 	if len(names) > 1 {
-		return nil, fmt.Errorf("it has %d, say which: %s", len(names), strings.Join(names, ", "))
+		return nil, fmt.Errorf("the agent has %d keys that can sign: choose one by its fingerprint: %s", len(names), strings.Join(names, ", "))
 	}
 	if c.Untold {
-		return nil, fmt.Errorf("of the key %s there are %d, with certificates: %w", names[0], len(left), ErrUntold)
+		return nil, fmt.Errorf("key %s comes in %d forms (with certificates, and perhaps without): %w", names[0], len(left), ErrUntold)
 	}
-	// Only one key and its certificates are left. Choose the plain key, because it needs no
-	// authority.
+	// A plain key needs no authority.
 	if i := slices.IndexFunc(left, func(s ssh.Signer) bool { _, cert := s.PublicKey().(*ssh.Certificate); return !cert }); i >= 0 {
 		return left[i], nil
 	}
-	return nil, fmt.Errorf("it has %d certificates of the key %s, and none of them counts: say which by its -cert.pub file", len(left), names[0])
+	return nil, fmt.Errorf("the agent has %d certificates of key %s: choose one by its -cert.pub file", len(left), names[0])
 }
 
-// named returns the signers that the choice names, or all if it names none.
 func (c Choice) named(signers []ssh.Signer) (left []ssh.Signer, err error) {
 	named, is := "", func(ssh.PublicKey) bool { return true }
 	switch {
@@ -123,15 +117,15 @@ func (c Choice) named(signers []ssh.Signer) (left []ssh.Signer, err error) {
 	}
 	switch {
 	case len(signers) == 0:
-		return nil, errors.New("it has none that can sign this")
+		return nil, errors.New("the agent has no key that can sign this")
 	case len(left) == 0:
-		return nil, fmt.Errorf("%.100s is none of its %d (`ssh-add -l` shows them)", named, len(signers))
+		return nil, fmt.Errorf("key %.100s is not one of the agent's %d (`ssh-add -l` shows them)", named, len(signers))
 	}
 	return left, nil
 }
 
-// counting returns the signers accepted by the most sets in Allowed. agreed means
-// that all belong to one person, so any will do.
+// counting returns the signers that the most sets of Allowed accept. If agreed, all are one
+// person's, and any will do.
 func (c Choice) counting(signers []ssh.Signer) (left []ssh.Signer, agreed bool) {
 	most, who := 0, []string(nil)
 	for _, s := range signers {
@@ -154,8 +148,7 @@ func (c Choice) counting(signers []ssh.Signer) (left []ssh.Signer, agreed bool) 
 	return left, agreed
 }
 
-// Fingerprint returns the fingerprint of a key, or of the key in a certificate, as in
-// `ssh-add -l`.
+// Fingerprint returns a key's fingerprint as `ssh-add -l` does.
 func Fingerprint(key ssh.PublicKey) string {
 	if c, ok := key.(*ssh.Certificate); ok {
 		key = c.Key

@@ -21,16 +21,16 @@ const (
 )
 
 // Allowed is the set of people who may sign, as in ssh-keygen's allowed_signers. It is
-// immutable and safe for concurrent use. If nil or empty, nobody may sign.
+// immutable and safe for concurrent use. If nil, nobody may sign.
 type Allowed struct {
 	lines  []allowedLine
-	people map[string]string // every name on a line of a plain key → the first name there
-	owners map[string]string // every plain key → the first name on its line
+	people map[string]string // names on lines of plain keys → the line's first name
+	owners map[string]string // plain keys → the line's first name
 }
 
 type allowedLine struct {
 	number     int
-	principals []string // names for a plain key, patterns for an authority
+	principals []string // patterns for an authority, otherwise names
 	authority  bool
 	namespaces []string // patterns; none means any
 	after      time.Time
@@ -39,7 +39,7 @@ type allowedLine struct {
 	name       string // fingerprint
 }
 
-// A LineError is a mistake in one line of allowed signers.
+// A LineError is a mistake in a line.
 type LineError struct {
 	Line int // from 1
 	Err  error
@@ -48,8 +48,7 @@ type LineError struct {
 func (e *LineError) Error() string { return fmt.Sprintf("allowed signers, line %d: %v", e.Line, e.Err) }
 func (e *LineError) Unwrap() error { return e.Err }
 
-// ParseAllowed parses allowed signers. It ignores blank lines and lines that begin
-// with #. The error is a *[LineError] if a line is wrong.
+// ParseAllowed parses allowed signers. If a line is wrong, the error is a *[LineError].
 func ParseAllowed(text []byte) (*Allowed, error) {
 	if len(text) > maxAllowed {
 		return nil, fmt.Errorf("allowed signers of %d bytes are too long: %d at most", len(text), maxAllowed)
@@ -73,8 +72,8 @@ func ParseAllowed(text []byte) (*Allowed, error) {
 	return a, nil
 }
 
-// own records the owner of a line's key and names. A key or a name must belong to only one
-// person, so that nobody is counted twice.
+// own records that a line's key and names belong to its first principal. None may belong to
+// two people, so that nobody counts twice.
 func (a *Allowed) own(l allowedLine) error {
 	if l.authority {
 		return nil
@@ -93,8 +92,7 @@ func (a *Allowed) own(l allowedLine) error {
 	return nil
 }
 
-// person returns the principal for a name. If no line of a plain key has the name, this is
-// the name itself.
+// person returns the principal for a name, by default the name itself.
 func (a *Allowed) person(name string) string {
 	if a != nil {
 		if p, ok := a.people[name]; ok {
@@ -104,8 +102,7 @@ func (a *Allowed) person(name string) string {
 	return name
 }
 
-// Principals returns the first principal of each line with a plain key, each once, in
-// the order of the file.
+// Principals returns the first principals of the plain keys, each once, in order.
 func (a *Allowed) Principals() []string {
 	var names []string
 	for _, l := range a.all() {
@@ -116,13 +113,13 @@ func (a *Allowed) Principals() []string {
 	return names
 }
 
-// Authority reports whether certificates count too. If they do, there may be more
-// principals than the file names.
+// Authority reports whether certificates count. Then there may be more principals than the
+// file names.
 func (a *Allowed) Authority() bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority })
 }
 
-// Same reports whether two names are equal or on the same line of a plain key.
+// Same reports whether two names are one person's.
 func (a *Allowed) Same(one, other string) bool { return a.person(one) == a.person(other) }
 
 func (a *Allowed) all() []allowedLine {
@@ -132,8 +129,8 @@ func (a *Allowed) all() []allowedLine {
 	return a.lines
 }
 
-// who returns the principal of a key, according to the first line that allows the key. If
-// none does, the error is that of the last line with this key.
+// who returns the principal of the first line that allows a key, or the error of the last
+// line with this key.
 func (a *Allowed) who(key ssh.PublicKey, namespace string, at time.Time) (string, error) {
 	missing := fmt.Errorf("%w: %s", ErrNotAllowed, ssh.FingerprintSHA256(key))
 	cert, _ := key.(*ssh.Certificate)
@@ -171,9 +168,8 @@ func (l allowedLine) check(namespace string, at time.Time) error {
 	return nil
 }
 
-// certified checks a certificate against its authority's line, whose key already
-// matched. If a plain key's line has the certificate's key or name, the certificate
-// counts for that person, so that nobody counts twice.
+// certified checks a certificate by a line's authority. If a line of a plain key has the
+// certificate's key or name, the certificate counts for that person.
 func (a *Allowed) certified(l allowedLine, cert *ssh.Certificate, at time.Time) (string, error) {
 	refuse := func(kind error, format string, args ...any) (string, error) {
 		return "", fmt.Errorf("%w: certificate %q by %s %s", kind, cert.KeyId, l.name, fmt.Sprintf(format, args...))
@@ -200,7 +196,7 @@ func (a *Allowed) certified(l allowedLine, cert *ssh.Certificate, at time.Time) 
 	case len(people) > 1:
 		return refuse(ErrNotAllowed, "names %d principals that line %d allows: who of them signed is left open", len(people), l.number)
 	}
-	// The checker's own errors about time have no type, so check the time first.
+	// The checker's own errors about time have no type.
 	if s := uint64(max(at.Unix(), 0)); s < cert.ValidAfter || cert.ValidBefore != ssh.CertTimeInfinity && s >= cert.ValidBefore {
 		return refuse(ErrNotNow, "is not valid at %s", at.UTC().Format(time.RFC3339))
 	}
@@ -276,7 +272,7 @@ func (l *allowedLine) checkPrincipals() error {
 	return nil
 }
 
-// checkPrincipal keeps principals readable in the record.
+// checkPrincipal keeps principals readable in records.
 func checkPrincipal(p string) error {
 	odd := func(r rune) bool { return !unicode.IsPrint(r) || r == ' ' || r == '"' || r == ',' }
 	if p == "" || len(p) > maxPrincipal || !utf8.ValidString(p) || strings.ContainsFunc(p, odd) {
@@ -285,7 +281,6 @@ func checkPrincipal(p string) error {
 	return nil
 }
 
-// options parses the second field, such as cert-authority,namespaces="a,b".
 func (l *allowedLine) options(field string) error {
 	seen := map[string]bool{}
 	for field != "" {
@@ -334,7 +329,6 @@ func (l *allowedLine) option(name, value string, has bool) error {
 	return err
 }
 
-// moment parses YYYYMMDDZ, YYYYMMDDHHMMZ or YYYYMMDDHHMMSSZ.
 func moment(name, value string) (time.Time, error) {
 	digits, utc := strings.CutSuffix(strings.ToUpper(value), "Z")
 	layout := "20060102150405"
@@ -349,7 +343,7 @@ func moment(name, value string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("%s=%q is no moment such as 20260131Z or 202601311200Z", name, value)
 }
 
-// cutField returns the first field of a line; blanks in quotes do not end it.
+// cutField ends a field at a blank outside of quotes.
 func cutField(s string) (field, rest string, err error) {
 	s = strings.TrimLeft(s, " \t")
 	quoted := false
@@ -370,7 +364,7 @@ func cutField(s string) (field, rest string, err error) {
 	return s, "", nil
 }
 
-// cutOption returns the first option; commas in quotes do not end it.
+// cutOption ends an option at a comma outside of quotes.
 func cutOption(s string) (option, rest string) {
 	quoted := false
 	for i := 0; i < len(s); i++ {
@@ -384,8 +378,7 @@ func cutOption(s string) (option, rest string) {
 	return s, ""
 }
 
-// matchList matches as ssh does: some pattern matches, and none with a leading !
-// does.
+// matchList matches as ssh does: some pattern, and none with a leading !.
 func matchList(patterns []string, s string) bool {
 	found := false
 	for _, p := range patterns {
@@ -401,7 +394,7 @@ func matchList(patterns []string, s string) bool {
 	return found
 }
 
-// match supports * and ?, in time proportional to the product of both lengths.
+// match supports * and ?. Its time is bounded by the product of both lengths.
 func match(pattern, s string) bool {
 	p, i, star, mark := 0, 0, -1, 0
 	for i < len(s) {

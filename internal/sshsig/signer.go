@@ -8,11 +8,10 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// ErrPassphrase means that a private key is encrypted, and that the passphrase is wrong or
-// missing.
+// ErrPassphrase means that a private key is encrypted, and the passphrase wrong or missing.
 var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does not open it")
 
-// A Signer signs; callers need not import x/crypto/ssh.
+// A Signer signs. Callers need not import x/crypto/ssh.
 type Signer = ssh.Signer
 
 // ParseKey parses a private key file of ssh-keygen.
@@ -25,7 +24,7 @@ func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
 			return nil, fmt.Errorf("read the key: %w", err)
 		}
 		if err != nil {
-			// A key that is not encrypted needs no passphrase.
+			// perhaps it is not encrypted
 			if signer, err = ssh.ParsePrivateKey(pem); err != nil {
 				err = ErrPassphrase
 			}
@@ -46,8 +45,7 @@ func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
 	return signer, nil
 }
 
-// Certified returns a signer that presents its key's certificate, a line of a
-// -cert.pub file.
+// Certified returns a signer with its key's certificate, a line of a -cert.pub file.
 func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
 	key, err := parsePublic(line)
 	if err != nil {
@@ -67,7 +65,7 @@ func Certified(signer ssh.Signer, line []byte) (ssh.Signer, error) {
 func parsePublic(line []byte) (ssh.PublicKey, error) {
 	key, _, options, rest, err := ssh.ParseAuthorizedKey(line)
 	if err != nil || len(options) > 0 || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("that is no public key of SSH")
+		return nil, errors.New("not an SSH public key: expected one line as in a .pub file, without options")
 	}
 	return key, checkKey(key)
 }

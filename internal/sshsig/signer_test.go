@@ -131,7 +131,7 @@ func TestAnAgentSignsWithTheKeyThatIsNamed(t *testing.T) {
 			t.Errorf("%q, %v", who, err)
 		}
 	}
-	if _, err := FromAgent(dial(), Choice{Public: read(t, strange.file+".pub")}); err == nil || !strings.Contains(err.Error(), "none of its 2") {
+	if _, err := FromAgent(dial(), Choice{Public: read(t, strange.file+".pub")}); err == nil || !strings.Contains(err.Error(), "not one of the agent's 2") {
 		t.Errorf("a key that it has not: %v", err)
 	}
 	if _, err := FromAgent(dial(), Choice{}); err == nil || !strings.Contains(err.Error(), ssh.FingerprintSHA256(one.signer.PublicKey())) {
@@ -143,7 +143,7 @@ func TestAnAgentSignsWithTheKeyThatIsNamed(t *testing.T) {
 	if signer, err := FromAgent(realAgent(t, one)(), Choice{}); err != nil || keyLine(signer.PublicKey()) != one.line() {
 		t.Errorf("the only key: %v", err)
 	}
-	if _, err := FromAgent(realAgent(t)(), Choice{}); err == nil || !strings.Contains(err.Error(), "none that can sign") {
+	if _, err := FromAgent(realAgent(t)(), Choice{}); err == nil || !strings.Contains(err.Error(), "no key that can sign") {
 		t.Errorf("an empty agent: %v", err)
 	}
 }
@@ -190,10 +190,10 @@ func TestAnAgentSignsWithACertificate(t *testing.T) {
 					}
 				}
 			}
-			if _, err := FromAgent(dial(), Choice{Allowed: []*Allowed{allow(t, "bob "+ca.line())}, At: noon}); err == nil || !strings.Contains(err.Error(), "it has 2, say which: ") {
+			if _, err := FromAgent(dial(), Choice{Allowed: []*Allowed{allow(t, "bob "+ca.line())}, At: noon}); err == nil || !strings.Contains(err.Error(), "the agent has 2 keys that can sign: ") {
 				t.Errorf("where nobody may: %v", err)
 			}
-			if _, err := FromAgent(dial(), Choice{Fingerprint: name, Untold: true}); err == nil || !strings.Contains(err.Error(), "which of them counts cannot be told") {
+			if _, err := FromAgent(dial(), Choice{Fingerprint: name, Untold: true}); err == nil || !strings.Contains(err.Error(), "the allowed signers, which decide between them, are not known") {
 				t.Errorf("where nobody can tell who may: %v", err)
 			}
 			if signer, err := FromAgent(dial(), Choice{Public: read(t, user.file+"-cert.pub"), Untold: true}); err != nil || signer.PublicKey().Type() == user.signer.PublicKey().Type() {

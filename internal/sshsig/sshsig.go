@@ -14,13 +14,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// Errors that say why a signature does not count.
+// Reasons why a signature does not count.
 var (
 	ErrMalformed  = errors.New("it is no SSH signature")
 	ErrNamespace  = errors.New("it was made for another purpose")
-	ErrNotAllowed = errors.New("its key is none of the allowed signers'")
+	ErrNotAllowed = errors.New("it is not by an allowed signer")
 	ErrNotNow     = errors.New("its key may not sign at this time")
-	ErrWrong      = errors.New("it does not fit what was signed")
+	ErrWrong      = errors.New("it is not valid for this message")
 )
 
 const (
@@ -30,12 +30,10 @@ const (
 	end       = "-----END SSH SIGNATURE-----"
 	lineWidth = 70
 
-	// maxArmored bounds a signature, in bytes. A signature by a certificate with RSA keys
-	// has 4 KiB.
+	// maxArmored is in bytes. A signature by a certificate with RSA keys has 4 KiB.
 	maxArmored = 64 << 10
 )
 
-// envelope is the encoded signature after the magic.
 type envelope struct {
 	Version   uint32
 	PublicKey []byte
@@ -45,7 +43,7 @@ type envelope struct {
 	Signature []byte
 }
 
-// signedData is the data that the key signs, after the magic.
+// signedData follows the magic in what the key signs.
 type signedData struct {
 	Namespace string
 	Reserved  string
@@ -53,7 +51,6 @@ type signedData struct {
 	Digest    []byte
 }
 
-// toSign returns the bytes that are signed for a message.
 func toSign(namespace, hash string, message []byte) ([]byte, error) {
 	d := signedData{Namespace: namespace, Hash: hash}
 	switch hash {
@@ -69,8 +66,8 @@ func toSign(namespace, hash string, message []byte) ([]byte, error) {
 	return append([]byte(magic), ssh.Marshal(d)...), nil
 }
 
-// Sign signs a message as `ssh-keygen -Y sign -n NAMESPACE` does. The signer of an
-// RSA key must support SHA-2, as those of x/crypto/ssh and of agents do.
+// Sign signs a message as `ssh-keygen -Y sign -n NAMESPACE` does. The signer of an RSA key
+// must support SHA-2.
 func Sign(signer ssh.Signer, namespace string, message []byte) (armored []byte, err error) {
 	if namespace == "" {
 		return nil, errors.New("sign: a signature needs a namespace")
@@ -105,9 +102,9 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 	return s.SignWithAlgorithm(rand.Reader, data, ssh.KeyAlgoRSASHA512)
 }
 
-// Verify returns the principal who signed a message. The signer must be allowed, and the
-// key must be allowed to sign for this namespace at this time. Each person has one
-// principal, so callers count principals. The error wraps one of the Err values.
+// Verify returns the principal who signed a message, if allowed allows the key for this
+// namespace at this time. Each person has one principal. The error wraps one of the Err
+// values.
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, namespace, message, allowed, at)
 	if err != nil {
@@ -124,8 +121,7 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	if namespace == "" || e.Namespace != namespace {
 		return "", fmt.Errorf("%w: its namespace is %q, not %q", ErrNamespace, e.Namespace, namespace)
 	}
-	// Find the owner before verifying the signature, because the key of a stranger could
-	// make the verification slow.
+	// First find the owner: a stranger's key could make the verification slow.
 	principal, err := allowed.who(key, namespace, at)
 	if err != nil {
 		return "", err
@@ -140,7 +136,6 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	return principal, nil
 }
 
-// open parses a signature without verifying it.
 func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 	var e envelope
 	fail := func(format string, args ...any) (envelope, ssh.PublicKey, *ssh.Signature, error) {
@@ -161,7 +156,7 @@ func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 		return fail("version %d is not known", e.Version)
 	}
 	if e.Reserved != "" {
-		return fail("it has something where nothing may be")
+		return fail("its reserved field is not empty")
 	}
 	key, err := ssh.ParsePublicKey(e.PublicKey)
 	if err != nil {
@@ -172,7 +167,7 @@ func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 	}
 	var sig ssh.Signature
 	if err := ssh.Unmarshal(e.Signature, &sig); err != nil {
-		return fail("what the key made cannot be read: %v", err)
+		return fail("its signature blob cannot be read: %v", err)
 	}
 	if !formatFits(key, sig.Format) {
 		return fail("a key of type %s does not sign as %q", key.Type(), sig.Format)
@@ -183,16 +178,14 @@ func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 	return e, key, &sig, nil
 }
 
-// keyTypes are the accepted types of plain keys.
 var keyTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 	ssh.KeyAlgoRSA, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 
-// touched reports whether signatures of a format need a touch of the key.
+// touched reports whether a signature needs a touch of the key.
 func touched(format string) bool {
 	return format == ssh.KeyAlgoSKED25519 || format == ssh.KeyAlgoSKECDSA256
 }
 
-// plainType returns the type of a key, or of the key in a certificate.
 func plainType(key ssh.PublicKey) string {
 	if c, ok := key.(*ssh.Certificate); ok {
 		return c.Key.Type()
@@ -200,7 +193,7 @@ func plainType(key ssh.PublicKey) string {
 	return key.Type()
 }
 
-// formatFits reports whether a key makes signatures of a format. SHA-1 is refused.
+// formatFits refuses SHA-1.
 func formatFits(key ssh.PublicKey, format string) bool {
 	if t := plainType(key); t != ssh.KeyAlgoRSA {
 		return t == format
@@ -208,7 +201,7 @@ func formatFits(key ssh.PublicKey, format string) bool {
 	return format == ssh.KeyAlgoRSASHA512 || format == ssh.KeyAlgoRSASHA256
 }
 
-// minRSA is the minimum size of an RSA key, in bits.
+// minRSA is in bits.
 const minRSA = 2048
 
 func checkKey(key ssh.PublicKey) error {

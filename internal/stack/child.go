@@ -15,35 +15,31 @@ import (
 	"time"
 )
 
-// Children are restarted at once, unless they die again and again.
 const (
 	manyDeaths  = 5 // within deathWindow
 	deathWindow = 30 * time.Second
 	firstPause  = time.Second
 	longPause   = 15 * time.Second
-	maxLog      = 32 << 20 // bytes; a larger log is renamed when the child starts
+	maxLog      = 32 << 20 // bytes
 )
 
-// A child is a program that is kept running.
 type child struct {
 	name  string
 	path  string
-	args  func() []string // args is called at every start
+	args  func() []string // called at every start
 	env   []string
-	log   string        // file for its standard error
-	drain time.Duration // time from SIGTERM to SIGKILL
-	// started is called with the standard output of every new process, and returns
-	// when it has read what it needs.
+	log   string        // for standard error
+	drain time.Duration // from SIGTERM to SIGKILL
+	// started gets the standard output of every new process, and returns when it has read
+	// what it needs.
 	started func(pid int, stdout io.Reader)
 	logger  *slog.Logger
-	// refusals are the exit statuses which mean that a retry is useless. They apply only to
-	// the first process.
+	// refusals are exit statuses of the first process that make a retry useless.
 	refusals []int
 }
 
 // run keeps the child running until ctx ends, then stops it. It returns an error only if
-// the first process could not be started or refused to run, because then the user waits for
-// it. A child that dies later is always restarted, because its work waits for it.
+// the first process could not be started or refused to run, because then the user waits.
 func (c *child) run(ctx context.Context) error {
 	var again restarts
 	for first := true; ; first = false {
@@ -70,14 +66,12 @@ func (c *child) run(ctx context.Context) error {
 	}
 }
 
-// restarts decides how long to wait before a restart.
 type restarts struct {
 	deaths []time.Time
 	pause  time.Duration
 }
 
-// died records a death and returns how long to wait: 0, unless there were many deaths
-// recently.
+// died records a death and returns how long to wait.
 func (r *restarts) died(now time.Time) time.Duration {
 	r.deaths = append(r.deaths, now)
 	for now.Sub(r.deaths[0]) > deathWindow {
@@ -91,15 +85,13 @@ func (r *restarts) died(now time.Time) time.Duration {
 	return r.pause
 }
 
-// A startError means that a program cannot be run at all.
 type startError struct{ error }
 
 func (e *startError) Unwrap() error { return e.error }
 
-// once runs one process until it ends. If ctx ends, it stops the process.
 func (c *child) once(ctx context.Context) error {
 	if info, err := os.Stat(c.log); err == nil && info.Size() > maxLog {
-		_ = os.Rename(c.log, c.log+".1") // an error here must not prevent the start
+		_ = os.Rename(c.log, c.log+".1") // an error must not prevent the start
 	}
 	log, err := os.OpenFile(c.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -113,8 +105,7 @@ func (c *child) once(ctx context.Context) error {
 	if err != nil {
 		return &startError{err}
 	}
-	// The child gets its own process group, so that ^C in the supervisor's terminal does
-	// not reach it.
+	// Its own process group keeps ^C in the supervisor's terminal from the child.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return &startError{fmt.Errorf("start %s: %w", c.name, err)}
@@ -136,7 +127,7 @@ func (c *child) once(ctx context.Context) error {
 		return err
 	case <-ctx.Done():
 	}
-	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+	_ = cmd.Process.Signal(syscall.SIGTERM)
 	select {
 	case err := <-exited:
 		c.logger.Info("process stopped", "name", c.name)
@@ -148,8 +139,7 @@ func (c *child) once(ctx context.Context) error {
 	return <-exited
 }
 
-// childEnv returns the environment without variables that could point a child to
-// another Temporal server.
+// childEnv leaves out variables that could point a child to another Temporal server.
 func childEnv() []string {
 	var env []string
 	for _, kv := range os.Environ() {
@@ -160,12 +150,11 @@ func childEnv() []string {
 	return append(env, "TEMPORAL_CONFIG_FILE="+os.DevNull)
 }
 
-// maxTail bounds the part of a log's end that is read, in bytes.
 const maxTail = 16 << 10
 
 func size(path string) int64 {
 	info, err := os.Stat(path)
-	if err != nil || info.Size() > maxLog { // a log that is too large is renamed at the start
+	if err != nil || info.Size() > maxLog { // once renames such a log
 		return 0
 	}
 	return info.Size()
@@ -180,8 +169,7 @@ func Tail(path string, lines int) string {
 	return said(all[max(0, len(all)-lines):])
 }
 
-// reason returns why a program refused to run, according to its log from an offset on: the
-// errors, or the last lines if it logged no errors.
+// reason returns the errors in a log from an offset on, or else its last lines.
 func reason(path string, from int64) string {
 	all, err := ending(path, from)
 	if err != nil {
@@ -199,7 +187,6 @@ func reason(path string, from int64) string {
 	return said(all[max(0, len(all)-3):])
 }
 
-// ending reads the lines at a log's end, but no line before an offset.
 func ending(path string, from int64) ([]string, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -217,7 +204,7 @@ func ending(path string, from int64) ([]string, error) {
 	return strings.Split(strings.TrimSpace(string(data)), "\n"), nil
 }
 
-// A logLine is a line that slog wrote as JSON; Msg is empty for any other.
+// A logLine is a line of slog's JSON; Msg is empty for any other.
 type logLine struct{ Level, Msg, Err string }
 
 func readLine(line string) (l logLine) {
@@ -227,7 +214,6 @@ func readLine(line string) (l logLine) {
 	return l
 }
 
-// said returns the lines of a log as text for people.
 func said(lines []string) string {
 	var out []string
 	for _, line := range lines {

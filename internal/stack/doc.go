@@ -1,6 +1,6 @@
-// Package stack runs Fairlead on one machine: an embedded Temporal server, workers,
-// and the supervisor that keeps them running. All of its files are in one state
-// folder.
+// Package stack runs Fairlead on one machine: an embedded Temporal server, workers, and the
+// supervisor that keeps them running. All of its files are in one state folder, except for
+// a socket whose path would be too long.
 //
 //	stack.json     how to reach the stack (Info); present while it runs
 //	lock           held by the supervisor; contains the supervisor's pid
@@ -15,13 +15,11 @@
 //	takeover/      the tasks of each worker, for the worker that takes over when it dies
 //	logs/          temporal.log, worker.log, supervisor.log
 //
-// A second worker has worker-2.yaml, api-2.sock and worker-2.log, and so on. If the stack
-// has no worker, worker.yaml is written for a worker that is started by hand.
+// A second worker has worker-2.yaml, api-2.sock and worker-2.log. Without workers,
+// worker.yaml is for one that is started by hand.
 //
-// Guarantees: server and workers are separate processes. A process that dies is restarted
-// at once (after five deaths within 30 s, with pauses of at most 15 s) for as long as the
-// stack runs. The stack ends only if the first process of a program cannot be started or
-// refuses its config. The server keeps its address. A folder has one supervisor. If the
-// supervisor itself is killed, server and workers continue, and the next Up or Down finds
-// and stops them.
+// A process that dies is restarted at once, or after a pause if it dies again and again.
+// The stack ends only if the first process of a program cannot be started or refuses its
+// config. A folder has one supervisor. If it is killed, server and workers continue, and
+// the next Up or Down stops them.
 package stack

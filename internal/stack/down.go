@@ -26,8 +26,7 @@ func (i *Info) stopRemnants() (stopped []Process, err error) {
 }
 
 // Down stops the stack of a state folder, waits until none of its processes runs, and
-// returns the stopped processes. It returns ErrNone if there were none. If ctx ends, Down
-// only stops waiting.
+// returns them, or ErrNone. If ctx ends, Down only stops waiting.
 func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	at := layout(dir)
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
@@ -41,7 +40,7 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 	if held {
 		if info != nil {
 			stopped = append(stopped, info.Children...)
-			slices.Reverse(stopped) // the worker is stopped first
+			slices.Reverse(stopped) // workers are stopped first
 		}
 		supervisor, err := at.dismiss(ctx)
 		if err != nil {
@@ -77,11 +76,11 @@ func Down(ctx context.Context, dir string) (stopped []Process, err error) {
 }
 
 // signPatience is how long a supervisor may take from taking the lock to writing its
-// identity. After that Down fails, and may be tried again.
+// identity.
 const signPatience = 10 * time.Second
 
-// dismiss sends SIGTERM to the supervisor that holds the lock. It waits while the files
-// still name the previous holder, because another process may have that pid now.
+// dismiss sends SIGTERM to the holder of the lock. It waits while the files still name the
+// previous holder, whose pid another process may have.
 func (l layout) dismiss(ctx context.Context) (Process, error) {
 	for end := time.Now().Add(signPatience); ; pause(ctx, 20*time.Millisecond) {
 		if p := l.supervisor(); p.PID > 0 && p.Alive() {
@@ -94,7 +93,7 @@ func (l layout) dismiss(ctx context.Context) (Process, error) {
 			return Process{}, context.Cause(ctx)
 		}
 		if time.Now().After(end) {
-			return Process{}, errors.New("its lock names no process that runs")
+			return Process{}, errors.New("the lock is held, but the process that it names is not running (try again)")
 		}
 	}
 }

@@ -15,12 +15,12 @@ type Info struct {
 	Temporal Temporal `json:"temporal"`
 	Workers  []Worker `json:"workers"`
 	Store    Store    `json:"store"`
-	Identity string   `json:"identity"` // the age identity file
-	// NewIdentity means that this start made the identity. The user must be told about it.
+	Identity string   `json:"identity"` // age identity file
+	// NewIdentity means that this start made the identity; the user must be told.
 	NewIdentity bool `json:"new_identity,omitempty"`
 	// PayloadKey is the file of the keys that encrypt Temporal's payloads, and
-	// NewPayloadKey means that this start made it. CodecEndpoint is the URL at which
-	// Temporal's UI and CLI get payloads decoded; empty if there is none.
+	// NewPayloadKey means that this start made it. CodecEndpoint is the URL that decodes
+	// payloads for Temporal's UI and CLI, or empty.
 	PayloadKey    string `json:"payload_key"`
 	NewPayloadKey bool   `json:"new_payload_key,omitempty"`
 	CodecEndpoint string `json:"codec_endpoint,omitempty"`
@@ -62,7 +62,7 @@ type Store struct {
 // ErrNone means that no stack runs in the state folder.
 var ErrNone = errors.New("no stack here")
 
-// Read reads the stack.json of a state folder. It returns ErrNone if there is none.
+// Read reads the stack.json of a state folder, or returns ErrNone.
 func Read(dir string) (*Info, error) {
 	path := filepath.Join(dir, "stack.json")
 	data, err := os.ReadFile(path)

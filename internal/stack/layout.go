@@ -26,9 +26,8 @@ func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket returns the path of a worker's API socket. The socket is in the state folder. If
-// that path is too long for a socket, it is in a short temporary folder that is named after
-// the state folder.
+// socket returns the path of a worker's API socket: in the state folder or, if that path is
+// too long for a socket, in a temporary folder named after it.
 func (l layout) socket(n int) string {
 	file := "api" + nth(n) + ".sock"
 	if path := l.in(file); len(path) <= config.MaxSocketPath {
@@ -54,7 +53,7 @@ func (l layout) prepare() error {
 	return nil
 }
 
-// identity returns the path of the age identity, which it makes if there is none.
+// identity makes the age identity if necessary.
 func (l layout) identity() (path string, fresh bool, err error) {
 	path = l.in("identity.txt")
 	_, err = store.GenerateIdentity(path)
@@ -67,7 +66,7 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
-// payloadKey returns the path of the payload keys, which it makes if there are none.
+// payloadKey makes the payload keys if necessary.
 func (l layout) payloadKey() (path string, fresh bool, err error) {
 	path = l.in("payload.key")
 	_, err = payload.GenerateKey(path)
@@ -77,15 +76,13 @@ func (l layout) payloadKey() (path string, fresh bool, err error) {
 	return path, err == nil, nil
 }
 
-// ports are saved so that a server keeps its address.
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
 	Codec    int `json:"codec"`
 }
 
-// recall returns the saved ports. A port that is not free now is 0, which lets the
-// system choose.
+// recall returns the saved ports, with 0 for one that is not free now.
 func (l layout) recall() ports {
 	var p ports
 	data, err := os.ReadFile(l.in("ports.json"))
@@ -107,7 +104,7 @@ func free(port int) bool {
 	return err == nil
 }
 
-// freePort returns port if it is free. If port is 0, it returns any free port.
+// freePort returns port if it is free, or any free port for 0.
 func freePort(port int) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	if err != nil {
@@ -140,7 +137,6 @@ func writeFile(path string, data []byte) error {
 	return nil
 }
 
-// nth returns the suffix of the n-th worker's name and files.
 func nth(n int) string {
 	if n == 0 {
 		return ""
@@ -148,7 +144,7 @@ func nth(n int) string {
 	return "-" + strconv.Itoa(n+1)
 }
 
-// workerConfig writes a worker's config: the user's config with the settings of this stack.
+// workerConfig writes the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
 	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}

@@ -14,8 +14,7 @@ import (
 // ErrRunning means that another supervisor has locked the state folder.
 var ErrRunning = errors.New("a stack is already running here")
 
-// lock locks the folder for a supervisor. The kernel releases the lock when the
-// process dies; children do not inherit it.
+// lock locks the folder until the process dies; children do not inherit the lock.
 func (l layout) lock() (*os.File, error) {
 	f, err := os.OpenFile(l.in("lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -32,11 +31,9 @@ func (l layout) lock() (*os.File, error) {
 	return f, nil
 }
 
-// signed is a file beside the lock that describes the lock's holder. The lock file itself
-// has only the pid.
+// signed is the file that describes the lock's holder. The lock file has only the pid.
 const signed = "supervisor.json"
 
-// sign records this process as the holder of the lock.
 func (l layout) sign(f *os.File) error {
 	pid := os.Getpid()
 	if err := writeJSON(l.in(signed), Process{Name: "supervisor", PID: pid, Started: startedAt(pid)}); err != nil {
@@ -49,7 +46,6 @@ func (l layout) sign(f *os.File) error {
 	return err
 }
 
-// holder returns the pid in the lock file; 0 if there is none.
 func (l layout) holder() int {
 	data, err := os.ReadFile(l.in("lock"))
 	if err != nil {
@@ -62,8 +58,8 @@ func (l layout) holder() int {
 	return pid
 }
 
-// supervisor returns the recorded holder of the lock. It may be the previous holder, whose
-// pid another process may have now. The start time shows this.
+// supervisor returns the recorded holder of the lock. It may be the previous one, whose pid
+// another process may have, as the start time shows.
 func (l layout) supervisor() Process {
 	p := Process{Name: "supervisor", PID: l.holder()}
 	var known Process
@@ -78,18 +74,16 @@ func (l layout) supervisor() Process {
 	if err == nil && l.newer(signed, "lock") {
 		return Process{Name: "supervisor"} // it has not written its pid yet
 	}
-	p.Started = startedAt(p.PID) // a supervisor of an older version, which wrote only its pid
+	p.Started = startedAt(p.PID) // an older version wrote only its pid
 	return p
 }
 
-// newer reports whether a file was written later than another.
 func (l layout) newer(name, than string) bool {
 	a, errA := os.Stat(l.in(name))
 	b, errB := os.Stat(l.in(than))
 	return errA == nil && errB == nil && a.ModTime().After(b.ModTime())
 }
 
-// held reports whether a supervisor is running.
 func (l layout) held() (bool, error) {
 	f, err := os.OpenFile(l.in("lock"), os.O_RDWR, 0)
 	if errors.Is(err, os.ErrNotExist) {

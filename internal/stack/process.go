@@ -15,19 +15,18 @@ import (
 )
 
 // A Process is a child as recorded in stack.json. Started shows whether the pid has been
-// reused. It is empty if the system gives no start time.
+// reused; it is empty if the system gives no start time.
 type Process struct {
 	Name    string `json:"name"` // temporal, worker, worker-2, …
 	PID     int    `json:"pid"`
 	Started string `json:"started"`
 }
 
-// procDir is the folder in which Linux describes processes. Other systems have none.
+// procDir exists only on Linux.
 var procDir = "/proc"
 
-// startedAt returns the start time of a process: the kernel's count and boot id or,
-// without /proc, what ps prints. It is empty if unknown or if there is no such
-// process.
+// startedAt returns the start time of a process: the kernel's count and boot id or, without
+// /proc, what ps prints. It is empty if unknown.
 func startedAt(pid int) string {
 	if _, err := os.Stat(filepath.Join(procDir, "self", "stat")); err != nil {
 		return psStartedAt(pid)
@@ -36,7 +35,7 @@ func startedAt(pid int) string {
 	if err != nil {
 		return ""
 	}
-	// The name in parentheses may hold spaces and parentheses itself.
+	// The name in parentheses may hold spaces and parentheses.
 	s := string(data)
 	fields := strings.Fields(s[strings.LastIndexByte(s, ')')+1:])
 	if len(fields) < 20 || fields[0] == "Z" {
@@ -49,11 +48,10 @@ func startedAt(pid int) string {
 	return fields[19] + "@" + strings.TrimSpace(string(boot))
 }
 
-// psPatience is how long ps may take. Without its answer a process cannot be
-// identified and is not signalled.
+// psPatience bounds ps. A process that is not identified gets no signal.
 const psPatience = 5 * time.Second
 
-// psStartedAt asks ps, on BSD and macOS, for the second in which a process started.
+// psStartedAt asks ps, on BSD and macOS, for the second of the start.
 func psStartedAt(pid int) string {
 	ctx, cancel := context.WithTimeout(context.Background(), psPatience)
 	defer cancel()
@@ -70,7 +68,7 @@ func psStartedAt(pid int) string {
 	return strings.Join(fields[1:], " ")
 }
 
-// Zombie reports whether the process has ended and waits to be reaped by its parent.
+// Zombie reports whether the process has ended and waits to be reaped.
 func (p Process) Zombie() bool {
 	data, err := os.ReadFile(filepath.Join(procDir, strconv.Itoa(p.PID), "stat"))
 	if err != nil {
@@ -88,8 +86,7 @@ func (p Process) Alive() bool {
 	return p.Started == "" || startedAt(p.PID) == p.Started
 }
 
-// stop ends a process that is not a child: SIGTERM, wait, SIGKILL. It refuses a
-// process whose start time was not recorded, because its pid may have been reused.
+// stop ends a process that is not a child: SIGTERM, wait, SIGKILL.
 func (p Process) stop(patience time.Duration) error {
 	for _, step := range []struct {
 		signal syscall.Signal
@@ -104,10 +101,11 @@ func (p Process) stop(patience time.Duration) error {
 			}
 		}
 	}
-	return fmt.Errorf("stop %s (pid %d): it does not end", p.Name, p.PID)
+	return fmt.Errorf("stop %s (pid %d): it still runs after SIGKILL", p.Name, p.PID)
 }
 
-// signal sends a signal to the process, and never to another one that reused its pid.
+// signal refuses a process without a recorded start time, and never reaches another process
+// that reused the pid.
 func (p Process) signal(sig syscall.Signal) error {
 	// On Linux, FindProcess returns a handle of the process that has the pid now.
 	is, err := os.FindProcess(p.PID)
@@ -119,7 +117,7 @@ func (p Process) signal(sig syscall.Signal) error {
 		return nil
 	}
 	if p.Started == "" {
-		return fmt.Errorf("signal %s: a process with its pid %d runs, and it is not known whether that is it: end it by hand if it is, and remove stack.json if not", p.Name, p.PID)
+		return fmt.Errorf("stop %[1]s: process %[2]d is running, but it may not be %[1]s, because no start time was recorded: if it is, stop it by hand; if not, remove stack.json", p.Name, p.PID)
 	}
 	if err := is.Signal(sig); err != nil && !errors.Is(err, syscall.ESRCH) && !errors.Is(err, os.ErrProcessDone) {
 		return fmt.Errorf("signal %s (pid %d): %w", p.Name, p.PID, err)

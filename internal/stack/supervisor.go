@@ -26,11 +26,9 @@ import (
 // Options configure a stack.
 type Options struct {
 	// Dir is the state folder, absolute.
-	Dir string
-	// Devserver and Worker are the paths of the two programs.
+	Dir               string
 	Devserver, Worker string
-	// Workers is the number of workers. With 0 only the server runs, and worker.yaml
-	// is written for a worker started by hand.
+	// Workers may be 0; then worker.yaml is for a worker that is started by hand.
 	Workers int
 	// Config is the user's config; the stack's settings override it.
 	Config *config.Config
@@ -39,14 +37,12 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// serverDrain is how long the server may take to stop.
 const serverDrain = 20 * time.Second
 
-// A supervisor keeps a stack running.
 type supervisor struct {
 	opts  Options
 	at    layout
-	conf  []config.Config // the config of each worker; if there is no worker, the config for one started by hand
+	conf  []config.Config // of each worker, or of one started by hand
 	log   *slog.Logger
 	ports ports
 
@@ -58,8 +54,8 @@ type supervisor struct {
 	once     sync.Once
 }
 
-// Up runs a stack until ctx ends. Then the workers drain, and the server stops. Up returns
-// ErrRunning if a stack already runs in the state folder.
+// Up runs a stack until ctx ends, and then lets the workers drain. It returns ErrRunning if
+// a stack already runs in the state folder.
 func Up(ctx context.Context, opts Options) error {
 	s := &supervisor{opts: opts, at: layout(opts.Dir), log: opts.Logger, children: map[string]Process{}, serverUp: make(chan struct{})}
 	if err := s.at.prepare(); err != nil {
@@ -137,8 +133,8 @@ func (s *supervisor) settle() error {
 	return nil
 }
 
-// settleCodec gives the first worker a codec endpoint. The port is chosen here,
-// because the server's UI needs it before a worker runs.
+// settleCodec gives the first worker a codec endpoint. The server's UI needs its port
+// before a worker runs.
 func (s *supervisor) settleCodec(conf *config.Config) (err error) {
 	if conf.API.CodecListen == "" {
 		if s.ports.Codec, err = freePort(s.ports.Codec); err != nil {
@@ -157,14 +153,13 @@ func (s *supervisor) settleCodec(conf *config.Config) (err error) {
 	return nil
 }
 
-// uiOrigins returns the origins of the UI in a browser of this machine.
 func uiOrigins(ui string) []string {
 	port := strconv.Itoa(portOf(ui))
 	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
 }
 
-// workerConf returns the config of the n-th worker. Settings that only one worker can
-// have (ports, addresses) go to the first.
+// workerConf returns the config of the n-th worker. Only the first gets ports and
+// addresses.
 func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if n > 0 {
 		conf.API.Listen, conf.API.Address, conf.API.CodecListen, conf.Metrics.Listen = "", "", "", ""
@@ -220,8 +215,7 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	return errors.Join(err, <-serverDone)
 }
 
-// runWorkers runs the workers until ctx ends. If a worker refuses to run, the others
-// are stopped.
+// runWorkers runs the workers until ctx ends or one refuses to run.
 func (s *supervisor) runWorkers(ctx context.Context, stop func()) error {
 	var wg sync.WaitGroup
 	errs := make([]error, s.opts.Workers)
@@ -257,7 +251,6 @@ func (s *supervisor) serverArgs() []string {
 	return args
 }
 
-// serverStarted reads the line in which the server prints its addresses.
 func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 	s.started("temporal", pid)
 	line, err := bufio.NewReader(stdout).ReadBytes('\n')
@@ -305,7 +298,6 @@ func portOf(address string) int {
 	return n
 }
 
-// started records the pid of a new child.
 func (s *supervisor) started(name string, pid int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -338,8 +330,7 @@ func (s *supervisor) write() {
 	}
 }
 
-// announce keeps the workers in stack.json current, and calls Ready when all workers are
-// ready.
+// announce keeps the workers in stack.json current, and calls Ready when all are ready.
 func (s *supervisor) announce(ctx context.Context) {
 	asks := make([]*api.Client, s.opts.Workers)
 	for n := range asks {
@@ -375,8 +366,8 @@ func (s *supervisor) announce(ctx context.Context) {
 	}
 }
 
-// look asks the n-th worker for its status, unless the status of its current process is
-// known. It returns the pid of the process whose status is known.
+// look asks the n-th worker for its status, unless that of its current process is known,
+// and returns the pid of the process whose status is known.
 func (s *supervisor) look(ctx context.Context, n int, c *api.Client, known int) int {
 	s.mu.Lock()
 	pid := s.info.Workers[n].PID
@@ -409,8 +400,8 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Find returns the path of one of our programs: in $FAIRLEAD_LIBEXEC or, if unset,
-// beside the running program.
+// Find returns the path of one of our programs: in $FAIRLEAD_LIBEXEC or, if unset, beside
+// the running program.
 func Find(name string) (string, error) {
 	dir := os.Getenv("FAIRLEAD_LIBEXEC")
 	if dir == "" {

@@ -16,18 +16,17 @@ type ReaderAt struct {
 	key     string
 	src     *sourceAt
 	content io.ReaderAt
-	skip    int64 // length of the data before the content
+	skip    int64 // bytes before the content
 	size    int64
 }
 
-// A parts is an object that can be read in parts.
 type parts interface {
 	io.ReaderAt
 	io.Closer
 	Size() int64
 }
 
-// sourceAt remembers a read error of the object, as source does.
+// sourceAt remembers a read error, as source does.
 type sourceAt struct {
 	parts
 	mu  sync.Mutex
@@ -44,7 +43,7 @@ func (s *sourceAt) ReadAt(p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// mean translates an error of decryption. If reading failed, it returns that error.
+// mean returns a remembered read error, or else ErrTorn.
 func (s *sourceAt) mean(err error) error {
 	s.mu.Lock()
 	src := s.err
@@ -59,10 +58,9 @@ func (s *sourceAt) mean(err error) error {
 	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
 }
 
-// NewReaderAt opens a blob for reading parts. The memory is bounded by the size of the part
-// and up to 64 KiB on either side. Every part and the size are authenticated; if one is
-// wrong, the error is ErrTorn. If Rekey replaces the blob meanwhile, the blob may have to
-// be reopened. ctx bounds all reading.
+// NewReaderAt opens a blob for reading parts. Memory is bounded by the part and 64 KiB on
+// either side. Every part and the size are authenticated (ErrTorn). If Rekey replaces the
+// blob, it may have to be reopened. ctx bounds all reading.
 func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	if err := checkKey(key); err != nil {
@@ -87,7 +85,6 @@ func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err e
 	return r, nil
 }
 
-// open decrypts the data before the content, and reports whether the content is compressed.
 func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 	content, size, err := age.DecryptReaderAt(r.src, r.src.Size(), identities...)
 	if err != nil {
@@ -116,8 +113,8 @@ func (r *ReaderAt) open(identities []age.Identity) (packed bool, err error) {
 	return b.pack == packZstd, nil
 }
 
-// unpack reads a compressed blob into memory, because parts of it cannot be located.
-// Use NewPlainWriter for blobs to be read in parts.
+// unpack reads a compressed blob into memory: parts of it cannot be located. NewPlainWriter
+// avoids this.
 func (r *ReaderAt) unpack(ctx context.Context, s *Store) error {
 	in, err := s.newReader(ctx, r.key)
 	if err != nil {
@@ -135,10 +132,10 @@ func (r *ReaderAt) unpack(ctx context.Context, s *Store) error {
 	return nil
 }
 
-// Size returns the length of the content.
+// Size is the content's length.
 func (r *ReaderAt) Size() int64 { return r.size }
 
-// ReadAt fills p or returns an error; at the end of the content it is io.EOF.
+// ReadAt fills p or returns an error, io.EOF at the end.
 func (r *ReaderAt) ReadAt(p []byte, off int64) (int, error) {
 	if off < 0 || off > r.size {
 		return 0, fmt.Errorf("read %s from the store: %d is not within its %d bytes", clip(r.key), off, r.size)

@@ -11,19 +11,19 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"gocloud.dev/blob"
-	_ "gocloud.dev/blob/memblob" // mem://
-	_ "gocloud.dev/blob/s3blob"  // s3://
+	_ "gocloud.dev/blob/memblob"
+	_ "gocloud.dev/blob/s3blob"
 	"gocloud.dev/gcerrors"
 )
 
-// bucket keeps objects in any bucket that gocloud supports.
+// bucket keeps objects in any bucket of gocloud.
 type bucket struct {
 	b *blob.Bucket
 
-	mu       sync.Mutex // guards the following fields; not held during a request
-	replaces bool       // the server honours If-Match
-	excludes bool       // the server honours If-None-Match
-	deafness error      // in which way the server fails to honour If-None-Match; nil if it does honour it, or was not probed
+	mu       sync.Mutex // guards the fields below; not held during a request
+	replaces bool       // honours If-Match
+	excludes bool       // honours If-None-Match
+	deafness error      // how the server fails to honour If-None-Match; nil also before a probe
 }
 
 func openBucket(ctx context.Context, url string) (*bucket, error) {
@@ -41,10 +41,9 @@ func (b *bucket) write(ctx context.Context, key string, exclusive bool) (pending
 	return b.begin(ctx, key, exclusive, nil)
 }
 
-// errNotS3 means that the bucket's driver cannot replace one version of an object.
 var errNotS3 = errors.New("this driver cannot replace one version of an object (file and S3 can)")
 
-// replace makes the server check the version (If-Match) when the object is complete.
+// replace makes the server check the version (If-Match) at the end.
 func (b *bucket) replace(ctx context.Context, key string, was version) (pending, error) {
 	if err := b.canReplace(ctx); err != nil {
 		return nil, err
@@ -63,13 +62,12 @@ func ifMatch(etag string) func(as func(any) bool) error {
 	}
 }
 
-// probeKey is not a valid key of a blob, so it is never listed.
+// probeKey is no valid key of a blob, so it is never listed.
 const probeKey = ".probe"
 
-// canReplace returns nil if the server honours If-Match. Some S3 servers ignore it. With
-// them, a blob that is deleted meanwhile would come back. Each call asks the server, until
-// one call has found that the server honours it. Several calls may ask at the same time, so
-// that a slow call does not delay the others.
+// canReplace fails unless the server honours If-Match: without that, a blob deleted
+// meanwhile would come back. Calls ask the server until it is known to honour If-Match;
+// several may ask at once, so that a slow one does not delay others.
 func (b *bucket) canReplace(ctx context.Context) error {
 	b.mu.Lock()
 	known := b.replaces
@@ -83,7 +81,7 @@ func (b *bucket) canReplace(ctx context.Context) error {
 	}
 	switch {
 	case err == nil:
-		return errors.Join(errors.New("the server ignores If-Match, so that what is deleted meanwhile could come back: use one that honours it"), b.remove(ctx, probeKey))
+		return errors.Join(errors.New("the S3 server ignores If-Match, so a blob that is deleted during key rotation could come back (use a server that honours If-Match)"), b.remove(ctx, probeKey))
 	case errors.Is(err, errMoved):
 		b.mu.Lock()
 		b.replaces = true
@@ -93,13 +91,11 @@ func (b *bucket) canReplace(ctx context.Context) error {
 	return err
 }
 
-// exclusiveProbeKey is not a valid key of a blob. The object is never deleted, so
-// later probes find it.
+// exclusiveProbeKey is no valid key of a blob. The object stays for later probes.
 const exclusiveProbeKey = ".probe-exclusive"
 
-// exclusive returns nil if the server honours If-None-Match. Each call asks the server,
-// until one call has an answer. This answer is used until the process ends. Several calls
-// may ask at the same time, so that a slow call does not delay the others.
+// exclusive asks the server until there is an answer, which holds for the process. Several
+// calls may ask at once.
 func (b *bucket) exclusive(ctx context.Context) error {
 	b.mu.Lock()
 	known, deafness := b.excludes || b.deafness != nil, b.deafness
@@ -120,12 +116,11 @@ func (b *bucket) exclusive(ctx context.Context) error {
 	return b.deafness
 }
 
-// probeExclusion writes an object twice and reports whether the server refused to write it
-// again. If the server did not refuse, deafness says what it did. If err is not nil, the
-// answer is not known.
+// probeExclusion tests whether the server refuses to write an object again. deafness says
+// what it did instead.
 func (b *bucket) probeExclusion(ctx context.Context) (honours bool, deafness, err error) {
-	// The first write may make the object, and then the server must refuse the second.
-	// Nobody deletes the object, so that several calls may probe at the same time.
+	// The first write may make the object; the second must be refused. The object is never
+	// deleted, so several calls may probe at once.
 	for range 2 {
 		w, err := b.begin(ctx, exclusiveProbeKey, true, nil)
 		if err == nil {
@@ -152,7 +147,7 @@ func deaf(how string) error {
 	return fmt.Errorf("%w: it %s (use a server that honours it, as S3 itself does, or a file:// store, and start the workers again)", ErrNotExclusive, how)
 }
 
-// status returns the HTTP status of a failed request, 0 if unknown.
+// status is a failed request's HTTP status, 0 if unknown.
 func status(err error) int {
 	var answer interface{ HTTPStatusCode() int }
 	if errors.As(err, &answer) {
@@ -162,7 +157,7 @@ func status(err error) int {
 }
 
 func (b *bucket) begin(ctx context.Context, key string, exclusive bool, before func(as func(any) bool) error) (pending, error) {
-	// Cancelling this context makes a gocloud writer drop all written data.
+	// Cancelling ctx makes a gocloud writer drop all data.
 	ctx, cancel := context.WithCancel(ctx)
 	w, err := b.b.NewWriter(ctx, key, &blob.WriterOptions{
 		IfNotExist:                  exclusive,
@@ -188,12 +183,11 @@ type pendingObject struct {
 	exclusive bool
 	replaces  bool
 
-	head []byte // the first bytes that were written
+	head []byte
 	size int64
 }
 
-// headSize is the number of bytes at the beginning of an object that identify it: each age
-// file begins with its own key and nonce.
+// headSize bytes identify an object: each age file begins with its own key and nonce.
 const headSize = 1 << 10
 
 func (p *pendingObject) Write(b []byte) (int, error) {
@@ -210,7 +204,7 @@ func (p *pendingObject) commit() error {
 	err := p.close()
 	switch {
 	case p.replaces && (errors.Is(err, ErrExists) || errors.Is(err, ErrNotFound)):
-		return errMoved // the condition If-Match was false
+		return errMoved // If-Match failed
 	case p.exclusive && err == nil:
 		return p.look()
 	case p.exclusive && errors.Is(err, ErrExists) && p.look() == nil:
@@ -221,8 +215,8 @@ func (p *pendingObject) commit() error {
 
 func (p *pendingObject) close() error { return p.bucket.mean(p.w.Close()) }
 
-// look reads back the object and compares it with what was written. It returns ErrExists if
-// they differ, and ErrUnreachable if it cannot find out.
+// look compares the stored object with the written one: ErrExists if they differ,
+// ErrUnreachable if it cannot tell.
 func (p *pendingObject) look() error {
 	r, err := p.bucket.b.NewRangeReader(p.ctx, p.key, 0, headSize, nil)
 	if err == nil {
@@ -235,7 +229,7 @@ func (p *pendingObject) look() error {
 		}
 	}
 	if err = p.bucket.mean(err); errors.Is(err, ErrNotFound) {
-		return fmt.Errorf("%w: what was written was not there when it was read back", ErrUnreachable)
+		return fmt.Errorf("%w: the object was written, but the server did not find it when it was read back", ErrUnreachable)
 	}
 	return err
 }
@@ -254,7 +248,7 @@ func (b *bucket) read(ctx context.Context, key string) (io.ReadCloser, error) {
 }
 
 func (b *bucket) readVersion(ctx context.Context, key string) (io.ReadCloser, version, error) {
-	// A change between the two requests is detected when the version is replaced.
+	// replace detects a change between the two requests.
 	a, err := b.b.Attributes(ctx, key)
 	if err != nil {
 		return nil, version{}, b.mean(err)
@@ -292,7 +286,6 @@ func (b *bucket) remove(ctx context.Context, key string) error {
 	return b.mean(b.b.Delete(ctx, key))
 }
 
-// mean translates a driver's error into one of this package.
 func (b *bucket) mean(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
 		return err

@@ -8,12 +8,10 @@ import (
 	"gocloud.dev/blob"
 )
 
-// nearBy is the largest gap in a response that is read and dropped. Behind a larger gap, a
-// new request is made.
+// nearBy is the largest gap that is read and dropped, without a new request.
 const nearBy = 256 << 10
 
-// objectParts reads an object in parts. Reading on from the last position, or from a
-// little further, uses the same response; any other read makes a new request.
+// objectParts reads an object in parts.
 type objectParts struct {
 	ctx    context.Context //nolint:containedctx // of all reading, as the caller was told
 	bucket *bucket
@@ -21,8 +19,8 @@ type objectParts struct {
 	size   int64
 
 	mu sync.Mutex
-	r  *blob.Reader // guarded by mu; the response that is being read, or nil
-	at int64        // guarded by mu; position of r in the object
+	r  *blob.Reader // guarded by mu; the current response
+	at int64        // guarded by mu; position of r
 }
 
 func (b *bucket) readAt(ctx context.Context, key string) (parts, error) {
@@ -42,7 +40,7 @@ func (o *objectParts) ReadAt(p []byte, off int64) (int, error) {
 		return 0, io.EOF
 	}
 	if o.r == nil || off < o.at || off > o.at+nearBy {
-		if off+int64(len(p)) == o.size { // the end of the object, which is read first
+		if off+int64(len(p)) == o.size { // age reads the end first
 			return o.once(p, off)
 		}
 		if err := o.ask(off); err != nil {
@@ -54,7 +52,7 @@ func (o *objectParts) ReadAt(p []byte, off int64) (int, error) {
 	if err == nil || err == io.EOF || o.ctx.Err() != nil {
 		return n, err
 	}
-	// The server may have dropped a response that was not read for long.
+	// The server may drop a response that is not read for long.
 	if err := o.ask(off); err != nil {
 		return 0, err
 	}

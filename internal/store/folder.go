@@ -15,23 +15,21 @@ import (
 	"time"
 )
 
-// folder keeps objects as files: folders 0700, files 0600, the key as the path.
+// folder keeps objects as files (0600); the key is the path.
 //
-// It does not use gocloud's fileblob, because fileblob checks and then renames (so
-// two processes can both win an exclusive write), and syncs neither file nor folder
-// (so a power cut leaves an empty file under a good name). The layout is the same,
-// and fileblob can read it.
+// gocloud's fileblob can read it. But fileblob checks and then renames, so two processes
+// can both win an exclusive write, and it syncs nothing, so a power cut leaves an empty
+// file under a good name.
 type folder struct {
 	root string
 }
 
-// tempDir holds files being written, below the root so that link and rename stay within one
-// file system. It is made together with the store. If it is missing, the store is not there
-// (for example because the disk is not mounted), and nothing may be written.
+// tempDir holds files being written, on the root's file system for link and rename. It is
+// made with the store. If it is missing, the store is not there (the disk may not be
+// mounted), and nothing may be written.
 const tempDir = ".tmp"
 
-// tempAge is the age at which a file counts as abandoned. Every write updates the file's
-// time, so after a day without a write its writer was killed.
+// tempAge is the age at which a file counts as abandoned: each write updates its time.
 const tempAge = 24 * time.Hour
 
 func openFolder(u *url.URL) (*folder, error) {
@@ -43,8 +41,7 @@ func openFolder(u *url.URL) (*folder, error) {
 	return f, nil
 }
 
-// sweep removes files of killed writers. It ignores errors, because errors that matter
-// occur again elsewhere.
+// sweep removes files of killed writers.
 func (f *folder) sweep() {
 	entries, err := os.ReadDir(filepath.Join(f.root, tempDir))
 	if err != nil {
@@ -78,7 +75,7 @@ func (f *folder) write(ctx context.Context, key string, exclusive bool) (pending
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	file, err := os.CreateTemp(filepath.Join(f.root, tempDir), "w-*") // 0600
+	file, err := os.CreateTemp(filepath.Join(f.root, tempDir), "w-*")
 	if err != nil {
 		return nil, unreachable(err)
 	}
@@ -86,12 +83,12 @@ func (f *folder) write(ctx context.Context, key string, exclusive bool) (pending
 }
 
 type pendingFile struct {
-	ctx       context.Context // the context of this write, including commit
+	ctx       context.Context // for this write, including commit
 	folder    *folder
 	file      *os.File
 	path      string
 	exclusive bool
-	was       version // the version to replace; zero means any
+	was       version // to replace; zero means any
 }
 
 func (p *pendingFile) Write(b []byte) (int, error) {
@@ -111,7 +108,7 @@ func (p *pendingFile) abort() {
 }
 
 func (p *pendingFile) commit() error {
-	defer os.Remove(p.file.Name()) // after a rename there is nothing to remove
+	defer os.Remove(p.file.Name())
 	err := p.ctx.Err()
 	if err == nil {
 		err = p.file.Sync()
@@ -119,16 +116,14 @@ func (p *pendingFile) commit() error {
 	if err = errors.Join(err, p.file.Close()); err != nil {
 		return unreachable(err)
 	}
-	// The data is written to disk before the file gets its name, so a named file is
-	// complete.
+	// The data is synced before the file is named, so a named file is complete.
 	if err := p.give(); err != nil {
 		return err
 	}
 	return unreachable(syncDir(filepath.Dir(p.path)))
 }
 
-// give gives the file its name. It retries, because remove deletes empty folders and may
-// delete a folder that was just made for this file.
+// give names the file. It retries: remove may delete a folder that was just made.
 func (p *pendingFile) give() error {
 	how := syscall.LOCK_SH
 	if p.was.file != nil {
@@ -140,7 +135,7 @@ func (p *pendingFile) give() error {
 	}
 	defer unlock()
 	if p.was.file != nil {
-		// The exclusive lock keeps others from creating or removing names now.
+		// The exclusive lock keeps others from creating or removing names.
 		is, err := os.Lstat(p.path)
 		if errors.Is(err, fs.ErrNotExist) || err == nil && !os.SameFile(is, p.was.file) {
 			return errMoved
@@ -155,7 +150,7 @@ func (p *pendingFile) give() error {
 			break
 		}
 		if p.exclusive {
-			err = os.Link(p.file.Name(), p.path) // fails if the name is taken
+			err = os.Link(p.file.Name(), p.path)
 		} else {
 			err = os.Rename(p.file.Name(), p.path)
 		}
@@ -180,7 +175,6 @@ func (p *pendingFile) give() error {
 	return unreachable(err)
 }
 
-// exclusive returns nil, because a link is made only if the name is free.
 func (f *folder) exclusive(context.Context) error { return nil }
 
 func (f *folder) replace(ctx context.Context, key string, was version) (pending, error) {
@@ -197,7 +191,6 @@ func (f *folder) read(ctx context.Context, key string) (io.ReadCloser, error) {
 	return r, err
 }
 
-// fileParts is a file with its size.
 type fileParts struct {
 	*os.File
 	size int64
@@ -247,17 +240,17 @@ func (f *folder) stat(ctx context.Context, key string) (Info, error) {
 }
 
 func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
-	// top is the deepest folder whose whole name is in the prefix.
+	// top is the deepest folder that prefix names whole.
 	top, _ := filepath.Split(f.path(prefix + "x"))
 	var found []Info
-	// The "." makes the walk enter a root that is a symbolic link.
+	// "." enters a root that is a symbolic link.
 	err := filepath.WalkDir(top+".", func(path string, d fs.DirEntry, err error) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
 		if err != nil {
 			if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-				return nil // the folder does not exist, or was deleted meanwhile
+				return nil // missing or deleted
 			}
 			return unreachable(err)
 		}
@@ -277,7 +270,7 @@ func (f *folder) list(ctx context.Context, prefix string) ([]Info, error) {
 		}
 		info, err := d.Info()
 		if err != nil {
-			return nil // deleted meanwhile
+			return nil
 		}
 		found = append(found, Info{Key: key, Size: info.Size(), ModTime: info.ModTime()})
 		return nil
@@ -312,7 +305,7 @@ func (f *folder) remove(ctx context.Context, key string) error {
 	return nil
 }
 
-// mkdirAll makes a folder and its parents 0700 and syncs each new name.
+// mkdirAll makes folders 0700 and syncs each new name.
 func mkdirAll(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {

@@ -12,9 +12,8 @@ import (
 	"filippo.io/age"
 )
 
-// GenerateIdentity makes a new age X25519 identity, writes it to path with mode 0600, and
-// syncs the file. It never overwrites a file (fs.ErrExist), because without the old
-// identity the store could not be read.
+// GenerateIdentity writes a new age X25519 identity to path (0600) and syncs it. It never
+// overwrites a file (fs.ErrExist): a store is unreadable without its old identity.
 func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	defer wrap(&err, "generate identity "+path)
 	id, err := age.GenerateX25519Identity()
@@ -24,9 +23,8 @@ func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	if err := mkdirAll(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
-	// The file gets its name only when it is complete, so it is whole or absent. Nobody
-	// would notice a torn identity until the store is in use.
-	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*") // 0600
+	// The file is whole or absent: a torn identity would go unnoticed until it is needed.
+	f, err := os.CreateTemp(filepath.Dir(path), ".identity-*")
 	if err != nil {
 		return nil, err
 	}
@@ -42,8 +40,7 @@ func GenerateIdentity(path string) (_ *age.X25519Identity, err error) {
 	return id, syncDir(filepath.Dir(path))
 }
 
-// LoadIdentities reads an age identity file. It refuses a file that others may read,
-// as ssh does.
+// LoadIdentities reads an age identity file. It refuses one that others may read.
 func LoadIdentities(path string) (_ []age.Identity, err error) {
 	defer wrap(&err, "load identity")
 	info, err := os.Stat(path)
@@ -59,7 +56,7 @@ func LoadIdentities(path string) (_ []age.Identity, err error) {
 	}
 	ids, err := age.ParseIdentities(bytes.NewReader(data))
 	if err != nil {
-		// The parser's message may quote the line, which is the secret itself.
+		// The parser's message may quote the secret line.
 		return nil, fmt.Errorf("%s: %w", path, ErrIdentityFile)
 	}
 	return ids, nil
@@ -81,12 +78,12 @@ func RecipientsOf(ids []age.Identity) ([]age.Recipient, error) {
 	return found, nil
 }
 
-// ParseRecipients parses recipients as they are written in a config: "age1…".
+// ParseRecipients parses recipients of a config: "age1…".
 func ParseRecipients(lines ...string) ([]age.Recipient, error) {
 	var found []age.Recipient
 	for _, line := range lines {
 		if strings.Contains(strings.ToUpper(line), "SECRET-KEY") {
-			return nil, errors.New("a recipient was given as an identity, which is secret (use the public key, age1…)")
+			return nil, errors.New("the recipient is a secret identity (use its public key, age1…)")
 		}
 		more, err := age.ParseRecipients(strings.NewReader(line))
 		if err != nil {

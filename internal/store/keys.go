@@ -5,15 +5,13 @@ import (
 	"strings"
 )
 
-// metaKey is the object that makes a bucket or a folder a store. It is not a blob:
-// callers cannot read, write or list it.
+// metaKey makes a place a store. It is no blob: callers cannot read, write or list it.
 const metaKey = "fairlead-store.json"
 
-const maxKey = 512 // bytes; S3 accepts 1024, and a configured prefix needs room
+const maxKey = 512 // S3 accepts 1024 bytes, but a configured prefix needs room
 
-// checkKey refuses keys that drivers would treat differently: upper case (some file systems
-// ignore case), escapes, "..", empty parts. An accepted key is both the path and the object
-// name, without any change.
+// checkKey refuses keys that drivers treat differently: upper case (some file systems
+// ignore case), escapes, "..", empty parts. An accepted key is both path and object name.
 func checkKey(key string) error {
 	if key == metaKey || len(key) > maxKey {
 		return fmt.Errorf("%q: %w", clip(key), ErrBadKey)
@@ -27,7 +25,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// checkPrefix accepts the beginning of any key, or a whole key.
+// checkPrefix accepts a key or its beginning.
 func checkPrefix(prefix string) error {
 	if prefix == "" {
 		return nil

@@ -9,14 +9,12 @@ import (
 	"time"
 )
 
-// lockName is a lock file beside the files being written. An operation that creates or
-// removes a name holds the lock shared, for an instant. Rekey holds it exclusively while it
-// checks and renames, so that a blob that is deleted in between does not come back. The
-// kernel releases the lock when its holder dies.
+// lockName is a file that is locked shared, for an instant, by each creation and removal of
+// a name. Rekey locks it exclusively while it checks and renames, so that a blob deleted in
+// between does not come back.
 const lockName = "lock"
 
-// lock takes the lock, shared (LOCK_SH) or exclusive (LOCK_EX). On a file system without
-// locks, everything except replacing works.
+// lock takes LOCK_SH or LOCK_EX. On a file system without locks only LOCK_EX fails.
 func (f *folder) lock(ctx context.Context, how int) (unlock func(), err error) {
 	file, err := os.OpenFile(filepath.Join(f.root, tempDir, lockName), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

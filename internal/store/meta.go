@@ -14,20 +14,19 @@ import (
 	"filippo.io/age/armor"
 )
 
-// meta is the object that makes a place a store, as plain JSON. The id can be compared
-// without decrypting, and says nothing about the content. The key is used for the names of
-// content (see PutContent) and is encrypted like everything else.
+// meta is the plain JSON object that makes a place a store. The key is for the names of
+// PutContent.
 type meta struct {
 	Format int    `json:"format"`
 	ID     string `json:"id"`
 	Key    string `json:"key"` // age, armored
-	// Readers identifies the recipients of the key, see readersOf.
+	// Readers is readersOf the key's recipients.
 	Readers string `json:"readers,omitempty"`
 }
 
 const metaFormat = 1
 
-// loadMeta reads the meta object. It returns ErrNotFound if there is none.
+// loadMeta returns ErrNotFound without a store.
 func loadMeta(ctx context.Context, p place) (meta, error) {
 	r, err := p.read(ctx, metaKey)
 	if err != nil {
@@ -55,8 +54,7 @@ func readMeta(r io.Reader) (meta, error) {
 	return m, nil
 }
 
-// createMeta makes a new store. If another process made the store first, createMeta returns
-// that store's meta.
+// createMeta makes a store, or returns the meta of a process that was first.
 func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta, error) {
 	var id [16]byte
 	var key [32]byte
@@ -88,7 +86,7 @@ func createMeta(ctx context.Context, p place, recipients []age.Recipient) (meta,
 	}
 }
 
-// seal encrypts the key that names content and returns the meta object.
+// seal encrypts key into m, and returns m as JSON.
 func (m *meta) seal(key []byte, recipients []age.Recipient) ([]byte, error) {
 	var sealed bytes.Buffer
 	a := armor.NewWriter(&sealed)

@@ -14,25 +14,24 @@ import (
 	"filippo.io/age"
 )
 
-// OwnKey stands for the store's own key (see PutContent) among the blobs to rekey.
+// OwnKey names the store's own key for Rekey and Current.
 const OwnKey = metaKey
 
-// Rekeyed is the result of Rekey for a blob.
+// Rekeyed is the result of Rekey.
 type Rekeyed string
 
 const (
-	Kept    Rekeyed = "kept"    // it was already encrypted for exactly the store's recipients
-	Renewed Rekeyed = "renewed" // it was encrypted anew
-	Gone    Rekeyed = "gone"    // it was deleted meanwhile and stays deleted
+	Kept    Rekeyed = "kept" // was already encrypted for exactly the store's recipients
+	Renewed Rekeyed = "renewed"
+	Gone    Rekeyed = "gone" // deleted meanwhile
 )
 
-// rekeyTries bounds the tries for a blob that others keep replacing.
 const rekeyTries = 10
 
-// Rekey encrypts a blob for the store's recipients, unless it already is encrypted for
-// them. At every moment the key holds the old blob or the new one, whole. A concurrent
-// write or delete wins. Rekey can be repeated. If no identity decrypts the blob, it returns
-// ErrWrongKey. On S3 the server must honour If-Match.
+// Rekey encrypts a blob for the store's recipients, unless it is already. The key always
+// holds the old blob or the new one, whole. A concurrent write or delete wins. Rekey can be
+// repeated. It returns ErrWrongKey if no identity decrypts the blob. S3 servers must honour
+// If-Match.
 func (s *Store) Rekey(ctx context.Context, key string) (_ Rekeyed, err error) {
 	defer wrap(&err, "encrypt "+clip(key)+" for the recipients")
 	if key != OwnKey {
@@ -61,8 +60,7 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	if err != nil {
 		return "", s.surely(ctx, err)
 	}
-	// The old blob stays open until the end, because the inode of an open file is not
-	// reused.
+	// The old blob stays open, because the inode of an open file is not reused.
 	o := &opener{src: &source{r: r}}
 	defer o.Close()
 	if key == OwnKey {
@@ -85,7 +83,7 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	return Renewed, p.commit()
 }
 
-// reseal encrypts the content of o into w, without recompressing it.
+// reseal does not recompress.
 func (s *Store) reseal(w io.Writer, o *opener) error {
 	a, err := age.Encrypt(w, s.recipients...)
 	if err != nil {
@@ -103,8 +101,7 @@ func (s *Store) reseal(w io.Writer, o *opener) error {
 	return a.Close()
 }
 
-// reading translates read errors, so that an error of io.Copy shows whether reading
-// or writing failed.
+// reading marks read errors, which io.Copy mixes with write errors.
 type reading struct{ o *opener }
 
 func (r reading) Read(p []byte) (int, error) {
@@ -142,9 +139,9 @@ func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version) (Rekeyed
 	return Renewed, p.commit()
 }
 
-// Current reports whether a blob is encrypted for exactly the store's recipients and can be
-// decrypted with their identities alone. It changes nothing. It returns ErrNotFound if the
-// blob was deleted meanwhile, and ErrWrongKey if no identity decrypts the blob.
+// Current reports whether a blob is encrypted for exactly the store's recipients and their
+// identities alone decrypt it. It returns ErrNotFound for a deleted blob, ErrWrongKey if no
+// identity decrypts it.
 func (s *Store) Current(ctx context.Context, key string) (_ bool, err error) {
 	defer wrap(&err, "look at the recipients of "+clip(key))
 	if len(s.identities) == 0 {
@@ -177,7 +174,7 @@ func (s *Store) current(ctx context.Context, key string, identities []age.Identi
 	return s.isFor(o.readers), err
 }
 
-// Recipients returns the recipients of every blob, as in the config.
+// Recipients are those of every blob, as in the config.
 func (s *Store) Recipients() []string {
 	var out []string
 	for _, r := range s.recipients {
@@ -186,8 +183,8 @@ func (s *Store) Recipients() []string {
 	return out
 }
 
-// Former returns the recipients of our identities that are not among the store's
-// recipients. These identities are not needed any more when every blob is Current.
+// Former are the recipients of our identities that are not the store's recipients. These
+// identities are unneeded once every blob is Current.
 func (s *Store) Former() []string {
 	var out []string
 	for _, id := range s.identities {
@@ -203,14 +200,14 @@ func ownOf(identities []age.Identity, recipients []age.Recipient) (own []age.Ide
 	for _, id := range identities {
 		theirs, err := RecipientsOf([]age.Identity{id})
 		if err != nil || slices.ContainsFunc(recipients, func(r age.Recipient) bool { return fmt.Sprint(r) == fmt.Sprint(theirs[0]) }) {
-			own = append(own, id) // an identity of unknown recipient is included
+			own = append(own, id) // also if its recipient is unknown
 		}
 	}
 	return own
 }
 
-// readersOf returns a mark for a set of recipients. It is made of public keys and so
-// reveals nothing. It is zero if the public key of a recipient is unknown.
+// readersOf marks a set of recipients, by their public keys, so the mark reveals nothing.
+// It is zero if one is unknown.
 func readersOf(recipients []age.Recipient) (mark [8]byte) {
 	var names []string
 	for _, r := range recipients {

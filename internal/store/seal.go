@@ -20,37 +20,37 @@ import (
 //	…        the key, so that a moved object is detected
 //	…        the content
 //
-// `age -d -i identity object | tail -c +N` recovers anything without this program.
+// `age -d -i identity object | tail -c +N`, and `zstd -d` for compressed content, recover
+// anything without this program.
 const (
 	sealFormat = 2
 	packPlain  = 0
 	packZstd   = 1
 )
 
-// sample is the number of bytes of a stream that are compressed on trial, to decide whether
-// to compress the stream.
+// sample is how many bytes of a stream are compressed on trial.
 const sample = 64 << 10
 
-// With one window and one goroutine, a stream of any size needs only a few MB of memory.
+// These need a few MB of memory for a stream of any size.
 var zstdOptions = []zstd.EOption{zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(1 << 20)}
 
-// Small jobs share smallZstd, because EncodeAll is safe for concurrent use.
+// EncodeAll is safe for concurrent use.
 var smallZstd = func() *zstd.Encoder {
 	e, err := zstd.NewWriter(nil, zstdOptions...)
 	if err != nil {
-		panic(err) // the options are constants
+		panic(err)
 	}
 	return e
 }()
 
 // A sealer encrypts one object into w.
 type sealer struct {
-	begin []byte // the data before the content; its compression is set later
+	begin []byte // its compression is set later
 	age   io.WriteCloser
 	zstd  *zstd.Encoder
 	head  []byte // content held back until the compression is decided
 	open  bool   // the compression is decided and head is written
-	plain bool   // never compress
+	plain bool
 }
 
 func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, error) {
@@ -61,10 +61,10 @@ func newSealer(w io.Writer, key string, recipients []age.Recipient) (*sealer, er
 	return &sealer{begin: beginning{key: key, readers: readersOf(recipients)}.bytes(), age: a}, nil
 }
 
-// A beginning is the data before the content of an object.
+// A beginning precedes the content of an object.
 type beginning struct {
 	pack    byte
-	readers [8]byte // zero: unknown
+	readers [8]byte // zero means unknown
 	key     string
 }
 
@@ -75,7 +75,6 @@ func (b beginning) bytes() []byte {
 	return append(out, b.key...)
 }
 
-// readBeginning reads the beginning of an object, in format 1 or 2.
 func readBeginning(r io.Reader) (b beginning, err error) {
 	var fixed [4]byte
 	if _, err := io.ReadFull(r, fixed[:]); err != nil {
@@ -98,7 +97,7 @@ func readBeginning(r io.Reader) (b beginning, err error) {
 	return b, nil
 }
 
-// tooNew is the error for an object that a later version wrote.
+// tooNew is for an object of a later version.
 type tooNew string
 
 func (t tooNew) Error() string { return string(t) + " is newer than this program knows (upgrade it)" }
@@ -120,8 +119,7 @@ func (s *sealer) Write(p []byte) (int, error) {
 	return s.put(p)
 }
 
-// decide decides whether to compress, and writes the beginning of the object and the
-// content that was held back.
+// decide chooses the compression and writes begin and head.
 func (s *sealer) decide() error {
 	pack := byte(packPlain)
 	if !s.plain && worthPacking(s.head) {
@@ -182,8 +180,8 @@ func (s *sealer) abandon() {
 	}
 }
 
-// An opener decrypts one object. Its errors are ErrTorn, ErrWrongKey, or ErrUnreachable if
-// reading the object failed.
+// An opener decrypts one object. Errors are ErrTorn, ErrWrongKey, or ErrUnreachable if
+// reading failed.
 type opener struct {
 	src *source
 	beginning
@@ -232,7 +230,6 @@ func newOpener(r io.ReadCloser, key string, identities []age.Identity) (_ *opene
 	return o, nil
 }
 
-// open decrypts the data before the content.
 func (o *opener) open(key string, identities []age.Identity) error {
 	a, err := age.Decrypt(bufio.NewReaderSize(o.src, 64<<10), identities...)
 	if err != nil {
@@ -270,7 +267,7 @@ func (o *opener) mean(err error) error {
 	return fmt.Errorf("%w: %w", ErrTorn, noEOF(err))
 }
 
-// noEOF replaces io.EOF in the error for a torn object, because io.EOF means a good end.
+// noEOF replaces io.EOF, which would mean a good end.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

@@ -15,18 +15,17 @@ import (
 	"filippo.io/age"
 )
 
-// Options say where a store is and who may read it.
+// Options are for Open.
 type Options struct {
-	// URL is file:///absolute/folder or s3://bucket?region=…&prefix=…/ (the
-	// parameters and the credentials of the AWS SDK); mem:// is for tests.
+	// URL is file:///absolute/folder or s3://bucket?region=…&prefix=…/ (parameters and
+	// credentials as for the AWS SDK); mem:// is for tests.
 	URL string
-	// Recipients are the recipients for whom every blob is encrypted. They are required.
+	// Recipients can decrypt every blob. One is required.
 	Recipients []age.Recipient
-	// Identities decrypt blobs. A process that only writes has none. If there are any, one
-	// of them must belong to one of the Recipients.
+	// Identities decrypt blobs. A process that only writes has none; else one must belong
+	// to a Recipient.
 	Identities []age.Identity
-	// ID, if set, is the id that the store must have. If the store has another id, the
-	// error is ErrOtherStore. A missing store is not created.
+	// ID, if set, is the required id (ErrOtherStore). Then a missing store is not created.
 	ID string
 	// Logger may be nil.
 	Logger *slog.Logger
@@ -40,24 +39,23 @@ type Store struct {
 	nameKey    []byte // nil without an identity
 	recipients []age.Recipient
 	identities []age.Identity
-	own        []age.Identity // the identities that belong to the recipients
-	readers    [8]byte        // marks the recipients
+	own        []age.Identity // those of the recipients
+	readers    [8]byte
 }
 
-// Info describes a blob without opening it.
+// Info describes a blob.
 type Info struct {
 	Key string
-	// Size is the encrypted size in bytes.
+	// Size is the encrypted size.
 	Size    int64
 	ModTime time.Time
 }
 
-// MaxGet is the largest blob that Get reads, in bytes of plaintext.
+// MaxGet bounds Get, in plaintext bytes.
 const MaxGet = 256 << 20
 
-// Open opens the store at a URL, and makes one if there is none yet. If two processes open
-// a new store at the same time, they agree on its id. Open tries the identities, so that
-// it, and not a later call, returns ErrWrongKey for a wrong one.
+// Open opens the store at a URL, and makes a missing one. Processes that do so at the same
+// time agree on its id. Open, and no later call, returns ErrWrongKey for a wrong identity.
 func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	defer wrap(&err, "open store "+opts.URL)
 	if len(opts.Recipients) == 0 {
@@ -78,7 +76,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	m, err := loadMeta(ctx, p)
 	if errors.Is(err, ErrNotFound) {
 		if opts.ID != "" {
-			return nil, fmt.Errorf("%w: there is none, and %s was expected (is the disk mounted, the bucket right?)",
+			return nil, fmt.Errorf("%w: no store is there, and %s was expected (is the disk mounted, the bucket right?)",
 				ErrOtherStore, opts.ID)
 		}
 		if m, err = createMeta(ctx, p, opts.Recipients); err == nil && opts.Logger != nil {
@@ -101,7 +99,7 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	return s, nil
 }
 
-// readOwn checks that this process can read what it writes.
+// readOwn checks that we can read what we write.
 func readOwn(recipients []age.Recipient, identities []age.Identity) error {
 	if len(identities) == 0 {
 		return nil
@@ -115,7 +113,7 @@ func readOwn(recipients []age.Recipient, identities []age.Identity) error {
 		_, err = age.Decrypt(&b, identities...)
 	}
 	if err != nil {
-		return fmt.Errorf("none of our identities is among the recipients, so that we could not read what we write: %w", err)
+		return fmt.Errorf("no identity of this process belongs to a recipient, so it could not read what it writes (add the public key of an identity to the recipients in the config): %w", err)
 	}
 	return nil
 }
@@ -123,43 +121,41 @@ func readOwn(recipients []age.Recipient, identities []age.Identity) error {
 // Close releases the store's resources.
 func (s *Store) Close() error { return s.place.close() }
 
-// ID returns the store's id: 32 hex digits.
+// ID is 32 hex digits.
 func (s *Store) ID() string { return s.id }
 
-// URL returns the store's URL.
+// URL is the store's URL.
 func (s *Store) URL() string { return s.url }
 
 // CanRead reports whether this process has an identity.
 func (s *Store) CanRead() bool { return len(s.identities) > 0 }
 
-// Put writes a blob, replacing an older one under the key. After an error that wraps
-// ErrUnreachable the key holds the old blob or the new one, whole.
+// Put writes a blob, replacing an older one. After ErrUnreachable the key holds the old or
+// the new one, whole.
 func (s *Store) Put(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.write(ctx, key, data, false)
 }
 
 // Create writes a blob if the key is free, and returns ErrExists otherwise. After
-// ErrUnreachable the blob may be stored. If it is, a second Create returns ErrExists.
+// ErrUnreachable the blob may be stored; then a second Create returns ErrExists.
 //
-// On an S3 server that ignores If-None-Match, two calls that create the same key at the
-// same moment may both succeed. Create reads back the blob, so a writer whose blob was
-// overwritten before that gets ErrExists. A writer whose blob is overwritten later does not
-// notice. Use CreateOnce if only one call may ever succeed.
+// On an S3 server that ignores If-None-Match, two simultaneous calls may both succeed.
+// Create reads the blob back, but does not notice a later overwriting. Use CreateOnce if
+// only one call may ever succeed.
 func (s *Store) Create(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.create(ctx, key, data)
 }
 
-// maxOnce bounds a blob of CreateOnce, in bytes. Such a blob is written in one request,
-// because a server may honour conditions on single requests and not on multipart uploads.
+// maxOnce bounds a blob of CreateOnce, for one request: a server may honour conditions on
+// single requests and not on multipart uploads.
 const maxOnce = 1 << 20
 
-// CreateOnce is like Create, but never succeeds twice for a key. The data has at most 1 MiB
-// (ErrTooLarge). Before the first write it tests whether the server honours If-None-Match.
-// If the server does not, it writes nothing and returns ErrNotExclusive. A server that
-// checks and writes in two steps passes this test, and two calls at the same moment may
-// still both succeed.
+// CreateOnce is Create that never succeeds twice for a key, for at most 1 MiB
+// (ErrTooLarge). It returns ErrNotExclusive, and writes nothing, if the server does not
+// honour If-None-Match. A server that checks and writes in two steps passes this test;
+// there, two simultaneous calls may both succeed.
 func (s *Store) CreateOnce(ctx context.Context, key string, data []byte) (err error) {
 	defer wrap(&err, "store "+clip(key))
 	if len(data) > maxOnce {
@@ -171,16 +167,15 @@ func (s *Store) CreateOnce(ctx context.Context, key string, data []byte) (err er
 	return s.create(ctx, key, data)
 }
 
-// Exclusive returns an error that says why the store refuses CreateOnce, or nil if it does
-// not. It may write an object that is no blob.
+// Exclusive says why the store refuses CreateOnce; nil if it does not. It may write an
+// object that is no blob.
 func (s *Store) Exclusive(ctx context.Context) (err error) {
 	defer wrap(&err, "try whether the store keeps what is created")
 	return s.place.exclusive(ctx)
 }
 
 func (s *Store) create(ctx context.Context, key string, data []byte) error {
-	// This saves work if the key is taken, and helps on S3 servers that ignore
-	// If-None-Match.
+	// Saves work, and helps on S3 servers that ignore If-None-Match.
 	switch _, err := s.stat(ctx, key); {
 	case err == nil:
 		return ErrExists
@@ -202,7 +197,7 @@ func (s *Store) write(ctx context.Context, key string, data []byte, exclusive bo
 	return w.close()
 }
 
-// Get reads a whole blob of at most MaxGet bytes (ErrTooLarge).
+// Get reads a whole blob, of at most MaxGet bytes (ErrTooLarge).
 func (s *Store) Get(ctx context.Context, key string) (_ []byte, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	r, err := s.newReader(ctx, key)
@@ -220,7 +215,7 @@ func (s *Store) Get(ctx context.Context, key string) (_ []byte, err error) {
 	return data, nil
 }
 
-// Exists reports whether there is a blob under key.
+// Exists reports whether key has a blob.
 func (s *Store) Exists(ctx context.Context, key string) (bool, error) {
 	_, err := s.Stat(ctx, key)
 	if errors.Is(err, ErrNotFound) {
@@ -243,8 +238,8 @@ func (s *Store) stat(ctx context.Context, key string) (Info, error) {
 	return info, s.surely(ctx, err)
 }
 
-// List describes every blob whose key begins with prefix, sorted by key. The prefix
-// may end within a name.
+// List describes the blobs whose keys begin with prefix, which may end within a name. It
+// sorts by key.
 func (s *Store) List(ctx context.Context, prefix string) (_ []Info, err error) {
 	defer wrap(&err, "list "+clip(prefix)+" in the store")
 	if err := checkPrefix(prefix); err != nil {
@@ -272,9 +267,8 @@ func (s *Store) Delete(ctx context.Context, key string) (err error) {
 	return err
 }
 
-// surely returns ErrNotFound only if the store itself is still there. An unmounted disk or
-// a deleted bucket also has no blobs. If callers took this for ErrNotFound, an outage would
-// become a loss.
+// surely returns ErrNotFound only if the store is still there. An unmounted disk or a
+// deleted bucket also has no blobs; taken for ErrNotFound, an outage would become a loss.
 func (s *Store) surely(ctx context.Context, err error) error {
 	if !errors.Is(err, ErrNotFound) {
 		return err
@@ -287,10 +281,8 @@ func (s *Store) surely(ctx context.Context, err error) error {
 	return err
 }
 
-// PutContent writes data under prefix with a name made of a keyed digest, and returns the
-// whole key. Equal data gets the same key and is stored once. The name reveals nothing
-// about the data to anybody who does not have the store's own key. PutContent needs an
-// identity (ErrNoIdentity).
+// PutContent writes data under prefix and its Name, once for equal data, and returns the
+// key. It needs an identity (ErrNoIdentity).
 func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ string, err error) {
 	defer wrap(&err, "store content under "+clip(prefix))
 	name, err := s.Name(data)
@@ -306,8 +298,8 @@ func (s *Store) PutContent(ctx context.Context, prefix string, data []byte) (_ s
 	return key, s.write(ctx, key, data, false)
 }
 
-// Name returns the name that PutContent gives data: 64 hex digits, an HMAC-SHA-256
-// under a key that only readers of the store have.
+// Name is 64 hex digits: an HMAC-SHA-256 of data under a key that only readers of the store
+// have. To others it reveals nothing about the data.
 func (s *Store) Name(data []byte) (string, error) {
 	if s.nameKey == nil {
 		return "", ErrNoIdentity

@@ -243,7 +243,7 @@ func TestWrongKeyIsAnErrorAtRead(t *testing.T) {
 func TestIdentityOutsideTheRecipientsIsRefused(t *testing.T) {
 	opts := options(fileURL(t), identity(t))
 	opts.Identities = []age.Identity{identity(t)}
-	if _, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "could not read what we write") {
+	if _, err := Open(t.Context(), opts); err == nil || !strings.Contains(err.Error(), "could not read what it writes") {
 		t.Errorf("got %v", err)
 	}
 }

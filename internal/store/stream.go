@@ -11,12 +11,11 @@ type Writer struct {
 	key    string
 	seal   *sealer
 	to     *counter
-	err    error // why Close must fail
+	err    error
 	done   bool
 	stored int64
 }
 
-// counter counts the bytes written to a pending object.
 type counter struct {
 	p pending
 	n int64
@@ -30,16 +29,14 @@ func (c *counter) Write(b []byte) (int, error) {
 
 var errClosed = errors.New("blob is closed")
 
-// NewWriter begins a blob of any size, which replaces an older one under the key. The blob
-// becomes visible at Close. If Abort is called first or ctx ends, it never does. Memory is
-// bounded.
+// NewWriter begins a blob of any size, in bounded memory, replacing an older one. It
+// becomes visible at Close, or never after Abort or the end of ctx.
 func (s *Store) NewWriter(ctx context.Context, key string) (_ *Writer, err error) {
 	defer wrap(&err, "store "+clip(key))
 	return s.newWriter(ctx, key, false)
 }
 
-// NewPlainWriter is NewWriter without compression, for content that is already
-// compressed or will be read in parts.
+// NewPlainWriter does not compress. It is for compressed content and for reading parts.
 func (s *Store) NewPlainWriter(ctx context.Context, key string) (_ *Writer, err error) {
 	defer wrap(&err, "store "+clip(key))
 	w, err := s.newWriter(ctx, key, false)
@@ -80,8 +77,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Close makes the blob visible. The blob is certainly stored only if the error is nil.
-// After an error that wraps ErrUnreachable it may also be stored, whole.
+// Close makes the blob visible. After ErrUnreachable it may also be stored, whole.
 func (w *Writer) Close() (err error) {
 	defer wrap(&err, "store "+clip(w.key))
 	return w.close()
@@ -104,7 +100,7 @@ func (w *Writer) close() error {
 	return w.to.p.commit()
 }
 
-// Abort drops the blob. After Close it does nothing, so it can be deferred.
+// Abort drops the blob. After Close it does nothing.
 func (w *Writer) Abort() {
 	if w.done {
 		return
@@ -114,11 +110,11 @@ func (w *Writer) Abort() {
 	w.to.p.abort()
 }
 
-// Stored returns the blob's size in the store, after Close.
+// Stored is the blob's size in the store, after Close.
 func (w *Writer) Stored() int64 { return w.stored }
 
 // NewReader opens a blob of any size, in bounded memory. A torn blob is detected while it
-// is read (ErrTorn), so the data is valid only when Read has returned io.EOF.
+// is read (ErrTorn): the data is valid only after io.EOF.
 func (s *Store) NewReader(ctx context.Context, key string) (_ io.ReadCloser, err error) {
 	defer wrap(&err, "read "+clip(key)+" from the store")
 	o, err := s.newReader(ctx, key)

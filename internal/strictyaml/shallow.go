@@ -6,9 +6,8 @@ import (
 )
 
 // Shallow refuses data that is slow to parse as YAML: invalid UTF-8, and nesting deeper
-// than most, by brackets or by "- - - -" in one line. prose says that the file contains
-// texts in which brackets need not be balanced. Then each line end counts as a closing
-// bracket.
+// than most, by brackets or by "- - - -" in one line. With prose, brackets in texts need
+// not balance, and each line end counts as a closing one.
 func Shallow(data []byte, most int, prose bool) error {
 	if !utf8.Valid(data) {
 		return errors.New("it is not text in UTF-8")

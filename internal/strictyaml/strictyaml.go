@@ -1,5 +1,5 @@
-// Package strictyaml reads YAML files key by key and reports every mistake at once,
-// each with its line. Messages never repeat a value, because a file may hold secrets.
+// Package strictyaml reads YAML files and reports every mistake at once, with its line.
+// Messages never repeat a value, because a file may hold secrets.
 package strictyaml
 
 import (
@@ -16,7 +16,7 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// A Problem is one mistake in a file. Line is 0 if something is missing in the file.
+// A Problem is one mistake in a file. Line is 0 if something is missing.
 type Problem struct {
 	Line int
 	Key  string
@@ -34,17 +34,16 @@ func (p Problem) String() string {
 	return s
 }
 
-// A File is the result of reading: the line of each key, and the mistakes.
+// A File is the result of reading.
 type File struct {
 	// Lines maps each key in the file, such as store.url, to its line.
 	Lines    map[string]int
 	Problems []Problem
-	bad      []string // keys whose value could not be read
+	bad      []string // could not be read
 }
 
-// Read fills the struct that v points to, by its yaml tags. Fields that are not in
-// the data keep their values. Read supports structs, maps with text keys, lists, and
-// plain values that yaml can read.
+// Read fills the struct that v points to, by its yaml tags: structs, maps with text keys,
+// lists, and plain values. Fields that are not in the data keep their values.
 func Read(data []byte, v any) *File {
 	f := &File{Lines: map[string]int{}}
 	file, err := parser.ParseBytes(data, 0)
@@ -59,16 +58,14 @@ func Read(data []byte, v any) *File {
 	return f
 }
 
-// Add adds a mistake in the value of a key. If the value could not be read, Add does
-// nothing, because that mistake is already reported.
+// Add adds a mistake in the value of a key, unless one was found in reading it.
 func (f *File) Add(key, format string, args ...any) {
 	if !slices.Contains(f.bad, key) {
 		f.Problems = append(f.Problems, f.At(key, format, args...))
 	}
 }
 
-// At returns a problem with a key. If the key is not in the file, the problem has the line
-// of the enclosing key.
+// At returns a problem with a key, at its LineOf.
 func (f *File) At(key, format string, args ...any) Problem {
 	return Problem{LineOf(f.Lines, key), key, fmt.Sprintf(format, args...)}
 }
@@ -93,7 +90,7 @@ func Sort(problems []Problem) {
 	sort.SliceStable(problems, func(i, j int) bool { return problems[i].Line < problems[j].Line })
 }
 
-// Tell formats the problems of a file, in their order.
+// Tell formats the problems of a file.
 func Tell(name string, problems []Problem) string {
 	if len(problems) == 1 {
 		return fmt.Sprintf("%s: %s", name, problems[0])
@@ -133,7 +130,7 @@ func (f *File) read(key string, node ast.Node, v reflect.Value) {
 	case reflect.String:
 		switch node.Type() {
 		case ast.IntegerType, ast.FloatType, ast.BoolType, ast.InfinityType, ast.NanType:
-			// Keep the text as written: for example, a store's id may look like a number.
+			// As written: a store's id may look like a number.
 			v.SetString(node.GetToken().Value)
 			return
 		}
@@ -194,9 +191,8 @@ func (f *File) listOf(key string, node ast.Node, v reflect.Value) {
 	}
 }
 
-// keyOf records the line of a key.
 func (f *File) keyOf(around string, key ast.MapKeyNode) (name, full string, line int) {
-	// The token holds the text as written, without quotes.
+	// The text as written, without quotes.
 	name = key.GetToken().Value
 	full = name
 	if around != "" {
@@ -233,11 +229,10 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// quoted matches the parts of the parser's messages that quote the file.
 var quoted = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
 
-// problemOf turns an error of the parser into a Problem. The parser quotes whole
-// lines of the file, which may hold secrets.
+// problemOf leaves out the lines of the file that the parser quotes, because they may hold
+// secrets.
 func problemOf(key string, err error) Problem {
 	var y yaml.Error
 	if !errors.As(err, &y) {

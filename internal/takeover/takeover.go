@@ -1,11 +1,9 @@
-// Package takeover lets the workers of one machine find out which tasks a dead worker was
-// doing, so that they need not wait for the worker's heartbeat timeout.
+// Package takeover tells the workers of one machine which tasks a dead worker was doing, so
+// that they need not wait for its heartbeat timeout.
 //
-// Each worker has its own folder below a shared root. The worker holds a lock there for as
-// long as it lives, and keeps one file for each task in progress. The kernel releases the
-// lock when the process has ended for any reason, and not before. If a worker gets the lock
-// of another worker's folder, it therefore knows that the other worker is dead, and which
-// tasks it left.
+// Each worker has a folder below a shared root, with a lock that it holds and a file for
+// each task in progress. The kernel releases the lock when the process has ended, and not
+// before.
 //
 //	ROOT/w-3141592653/lock   held by the worker
 //	ROOT/w-3141592653/t-17   one task: its task token
@@ -13,8 +11,7 @@
 // Guarantees:
 //
 //   - a worker that runs, hangs or is stopped by a signal (SIGSTOP) never counts as dead;
-//   - if the file system has no such locks (NFS, some FUSE), Open fails. Then Temporal
-//     notices a dead worker by its heartbeat timeout, as without this package;
+//   - if the file system has no such locks (NFS, some FUSE), Open fails;
 //   - the tasks of a dead worker are given to one other worker at a time.
 package takeover
 
@@ -33,12 +30,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on the data that is read of dead workers. A task beyond these bounds is not lost:
-// it ends later, by its heartbeat timeout.
+// Bounds. A task beyond them ends by its heartbeat timeout.
 const (
 	maxTasks   = 10_000
 	maxTask    = 16 << 10 // bytes
-	maxWorkers = 1_000    // folders looked at
+	maxWorkers = 1_000    // folders
 )
 
 const (
@@ -47,26 +43,25 @@ const (
 	taskPrefix   = "t-"
 )
 
-// A Ledger is the folder of this process. It is safe for concurrent use.
+// A Ledger is this process's folder. It is safe for concurrent use.
 type Ledger struct {
 	root, dir string
 	lock      *os.File
 	last      atomic.Uint64
 }
 
-// held keeps the lock files of this process reachable. Otherwise the garbage collector
-// would close them, and so release the locks of a process that still runs.
+// held keeps the lock files reachable: the garbage collector would close them, and so
+// release the locks.
 var held sync.Map
 
-// Open makes and locks a folder for this process below root. It makes root if that
-// is missing, and fails if files there cannot be locked exclusively.
+// Open makes and locks a folder below root. It fails if files there cannot be locked
+// exclusively.
 func Open(root string) (_ *Ledger, err error) {
-	defer wrap(&err, "keep what is in progress below "+root)
+	defer wrap(&err, "record running activities below "+root)
 	if err := os.MkdirAll(root, 0o700); err != nil {
 		return nil, err
 	}
-	// The folder gets its final name only when it is locked, so that nobody takes it for
-	// the folder of a dead worker.
+	// The folder gets its final name when it is locked, so that it never looks dead.
 	dir, err := os.MkdirTemp(root, "new-*")
 	if err != nil {
 		return nil, err
@@ -95,7 +90,7 @@ func Open(root string) (_ *Ledger, err error) {
 	return l, nil
 }
 
-// refuses checks that the locked file at path cannot be locked a second time.
+// refuses checks that a locked file cannot be locked again.
 func refuses(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -104,25 +99,25 @@ func refuses(path string) error {
 	defer f.Close()
 	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
 	case err == nil:
-		return errors.New("files there can be locked twice: use a folder on a disk of this machine")
+		return errors.New("file locks do not exclude each other there: use a folder on a disk of this machine")
 	case !errors.Is(err, unix.EWOULDBLOCK):
 		return err
 	}
 	return nil
 }
 
-// Begin records a task in progress. The returned function removes the record.
+// Begin records a task in progress. end removes the record.
 func (l *Ledger) Begin(task []byte) (end func(), err error) {
 	path := filepath.Join(l.dir, taskPrefix+strconv.FormatUint(l.last.Add(1), 10))
 	if err := os.WriteFile(path, task, 0o600); err != nil {
 		return func() {}, fmt.Errorf("write down a task: %w", err)
 	}
-	// A record that cannot be removed does no harm: the server knows that the task is done.
+	// The server knows that the task is done, so a record that stays does no harm.
 	return func() { _ = os.Remove(path) }, nil
 }
 
-// Close removes the folder and releases the lock. If tasks are still in progress, it does
-// neither. Then the lock ends with the process, and another worker takes the tasks over.
+// Close removes the folder, unless tasks are in progress: then the lock ends with the
+// process, and another worker takes them over.
 func (l *Ledger) Close() error {
 	tasks, err := names(l.dir, taskPrefix, 1)
 	if err != nil || len(tasks) > 0 {
@@ -132,15 +127,13 @@ func (l *Ledger) Close() error {
 	return errors.Join(os.RemoveAll(l.dir), l.lock.Close())
 }
 
-// A Dead is a worker that has certainly ended. The caller must call exactly one of
-// Forget and Release.
+// A Dead is a worker that has ended. Call exactly one of Forget and Release.
 type Dead struct {
 	dir  string
 	lock *os.File
 }
 
-// Dead returns the dead workers below the root. It gives each dead worker to one caller at
-// a time.
+// Dead returns the dead workers below the root, each to one caller at a time.
 func (l *Ledger) Dead() (dead []*Dead, err error) {
 	defer wrap(&err, "look for dead workers below "+l.root)
 	all, err := names(l.root, workerPrefix, maxWorkers)
@@ -153,7 +146,7 @@ func (l *Ledger) Dead() (dead []*Dead, err error) {
 			continue
 		}
 		d, buryErr := bury(dir)
-		err = errors.Join(err, buryErr) // a folder that cannot be examined does not hide the others
+		err = errors.Join(err, buryErr) // one folder's error does not hide the others
 		if d != nil {
 			dead = append(dead, d)
 		}
@@ -161,8 +154,8 @@ func (l *Ledger) Dead() (dead []*Dead, err error) {
 	return dead, err
 }
 
-// bury takes the lock of a worker's folder. It returns nil if the worker lives, or if
-// somebody else has taken the worker over or has removed its folder.
+// bury locks a worker's folder. It returns nil if the worker lives, or another process has
+// taken or removed the folder.
 func bury(dir string) (*Dead, error) {
 	f, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -185,13 +178,12 @@ func bury(dir string) (*Dead, error) {
 		}
 	}
 	if errors.Is(err, fs.ErrNotExist) {
-		err = nil // somebody else has removed it
+		err = nil // somebody else removed it
 	}
 	return nil, errors.Join(err, f.Close())
 }
 
-// Tasks returns the tasks that were in progress when the worker died, in no
-// particular order.
+// Tasks returns the tasks in progress when the worker died, in no order.
 func (d *Dead) Tasks() (tasks [][]byte, err error) {
 	defer wrap(&err, "read what a dead worker was doing in "+d.dir)
 	all, err := names(d.dir, taskPrefix, maxTasks)
@@ -203,7 +195,7 @@ func (d *Dead) Tasks() (tasks [][]byte, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(task) > 0 { // an empty file: the worker died before it began the task
+		if len(task) > 0 { // empty if the worker died before it began
 			tasks = append(tasks, task)
 		}
 	}
@@ -223,14 +215,13 @@ func readTask(path string) ([]byte, error) {
 	return task, nil
 }
 
-// Forget removes the worker's folder. The caller calls it when it has ended the worker's
-// tasks.
+// Forget removes the worker's folder. End its tasks first.
 func (d *Dead) Forget() error { return errors.Join(os.RemoveAll(d.dir), d.lock.Close()) }
 
 // Release leaves the worker to the next caller of Ledger.Dead.
 func (d *Dead) Release() error { return d.lock.Close() }
 
-// names returns up to most names with a prefix in a folder.
+// names returns at most most names with prefix.
 func names(dir, prefix string, most int) (found []string, err error) {
 	f, err := os.Open(dir)
 	if err != nil {

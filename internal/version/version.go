@@ -9,8 +9,7 @@ import (
 // Build is set by the linker (-X); empty in a plain `go build`.
 var Build string
 
-// String returns the version: Build, or else the version of the module, or else the version
-// of the commit.
+// String returns Build, or else the version of the module or of the commit.
 var String = sync.OnceValue(func() string {
 	if Build != "" {
 		return Build

@@ -199,7 +199,7 @@ func TestOurToolAsksAPersonLikeAnyRequest(t *testing.T) {
 		if a.Kind != "user_input" || a.Tool != "ask_human" || len(a.Questions) != 1 || a.Questions[0].Text != "Which way?" || len(a.Questions[0].Options) != 2 {
 			t.Fatalf("asked is %+v", a)
 		}
-		e2e.Refused(t, 2, "none of its options", "approval", "answer", a.ID, "straight on")
+		e2e.Refused(t, 2, "not one of its options", "approval", "answer", a.ID, "straight on")
 		c.decide[1] = a.ID
 		decided(t, c.decide[0], append([]string{"approval"}, c.decide...)...)
 		if v := e2e.Ended(t, id, a.Turn); v.Turn.Status != "completed" {

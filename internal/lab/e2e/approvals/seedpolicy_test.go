@@ -111,7 +111,7 @@ required: 2
 		if !slices.Contains(a.Offered, "amend") || len(a.Amendment) != 1 {
 			t.Errorf("offered is %q, the amendment %q", a.Offered, a.Amendment)
 		}
-		e2e.Refused(t, 6, "an amendment holds for all who ask", "approval", "accept", a.ID, "--amend", "--sign-with", ann.file)
+		e2e.Refused(t, 6, "an amendment would also apply to later messages", "approval", "accept", a.ID, "--amend", "--sign-with", ann.file)
 		untouched(t, a.ID)
 		decided(t, "decline", "approval", "decline", a.ID, "--sign-with", ben.file) // one is enough
 		decidedBy(t, a, "decline", "ben@example.com")

@@ -184,20 +184,20 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 	}{
 		{6, "only signed decisions count", []string{"approval", "accept", a.ID}},
 		{6, "only signed decisions count", []string{"approval", "decline", a.ID}},
-		{6, "its key is none of the allowed signers'", accept(stranger.file)},
+		{6, "it is not by an allowed signer", accept(stranger.file)},
 		{6, "was valid until 2020-01-01T00:00:00Z", accept(old.file)},
 		{6, "is not valid at ", accept(late.file + "-cert.pub")},
 		{6, "digest", append(accept(ann.file), "--digest", strings.Repeat("0", 64))},
 		{2, "no such file", accept(ann.file + "-not")},
-		{2, "the private key is " + ann.file, accept(ann.file + ".pub")},
+		{2, "name the private key, " + ann.file, accept(ann.file + ".pub")},
 		{2, "nobody at a terminal to ask for its passphrase", accept(ben.file)},
 		{2, "no key found", []string{"approval", "accept", a.ID, "--sign-with", policyFile(t, "nothing")}},
 	} {
 		e2e.Refused(t, bad.code, bad.says, bad.args...)
 	}
 	for says, args := range map[string][]string{
-		"reach the agent":  nil, // without an agent
-		"is none of its 4": {"agent:SHA256:nothing"},
+		"reach the agent":             nil, // without an agent
+		"is not one of the agent's 4": {"agent:SHA256:nothing"},
 	} {
 		socket, with := agent, "agent"
 		if args == nil {
@@ -263,7 +263,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 	t.Run("an agent", func(t *testing.T) {
 		a := next(t)
 		// Two of the agent's four keys may sign, for different people.
-		if r := withAgent(t, agent, "approval", "accept", a.ID, "--sign-with", "agent"); r.Code != 2 || !strings.Contains(r.Stdout, "it has 2, say which: ") {
+		if r := withAgent(t, agent, "approval", "accept", a.ID, "--sign-with", "agent"); r.Code != 2 || !strings.Contains(r.Stdout, "the agent has 2 keys that can sign: ") {
 			t.Errorf("of several: %v", r)
 		}
 		fingerprint := strings.Fields(keygen(t, "", "-l", "-f", cyd.file+".pub"))[1]
@@ -291,7 +291,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 		signals(t, id, "message", map[string]any{"id": "from-ann", "text": "for me you need a command", "by": "ann@laptop"})
 		a := e2e.Open(t, id, 1)[0]
 		for _, outcome := range []string{"accept", "decline", "cancel"} {
-			e2e.Refused(t, 6, "ann@example.com sent the message of this turn, and who did may not decide", "approval", outcome, a.ID, "--sign-with", ann.file)
+			e2e.Refused(t, 6, "ann@example.com sent a message of this turn, and by the policy a sender may not decide", "approval", outcome, a.ID, "--sign-with", ann.file)
 		}
 		untouched(t, a.ID)
 		decided(t, "cancel", "approval", "cancel", a.ID, "--sign-with", cyd.file)

@@ -27,7 +27,7 @@ func TestTheDemoShowsWhatItSays(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
-		"kill -9", "1 to 60, each once, in order", "no worker is up: it is kept until one is", "the command ran once",
+		"kill -9", "1 to 60, each once, in order", "no worker is up: Temporal keeps the request until one is", "the command ran once",
 		"none is missing, none comes twice", "All of it happened.",
 	} {
 		if !strings.Contains(string(out), want) {

@@ -199,7 +199,7 @@ func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
 	person.await("then Enter >")
 	back := e2e.NoWorker(t)
 	person.write("y\r")
-	person.await("it is kept until one is")
+	person.await("Temporal keeps the request until one is")
 	back()
 	person.await("The command said: it ran")
 	if code := person.exit(); code != 0 {
@@ -220,7 +220,7 @@ func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
 	watcher.await(id)
 	watcher.await("then Enter >")
 	watcher.write("n\r")
-	watcher.await("it is kept until one is")
+	watcher.await("Temporal keeps the request until one is")
 	watcher.write("\x03")
 	if code := watcher.exit(); code != 130 {
 		t.Errorf("watch ended with %d:\n%s", code, watcher.screen())

@@ -301,7 +301,7 @@ func TestABadScheduleIsToldAndNotMade(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no time", run, 2, "when"},
+		{"no time", run, 2, "no times"},
 		{"bad cron", append([]string{"--cron", "61 * * * *"}, run...), 2, "minute 61 is not between 0 and 59"},
 		{"too few fields", append([]string{"--cron", "0 3 * *"}, run...), 2, "4 fields"},
 		{"no such day", append([]string{"--cron", "0 3 31 2 *"}, run...), 2, "no such day"},
