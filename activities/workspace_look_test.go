@@ -174,7 +174,7 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 			all += h.Name + " " + h.FileInfo().Mode().String() + " " + string(data) + ";"
 		}
 	}
-	if got, err := fetch("out", "inside"); err != nil || !strings.Contains(got, "out/report.md -rw-r--r-- report\n;") || !strings.Contains(got, "out/deep/bin -rwxr-xr-x a\x00b;") || strings.Contains(got, "link") {
+	if got, err := fetch("out", "inside"); err != nil || !strings.Contains(got, "out/report.md -rw-r--r-- report\n;") || !strings.Contains(got, "out/deep/bin -rwxr-xr-x a\x00b;") || !strings.Contains(got, "inside -rw-r--r-- report\n;") || strings.Contains(got, "link") {
 		t.Errorf("fetched %q, %v", got, err)
 	}
 	for _, path := range []string{"out/link", "folder/passwd", "/etc/passwd", "../workspace/brought", "out/../../workspace/brought", "nothing"} {

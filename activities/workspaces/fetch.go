@@ -31,7 +31,7 @@ for p; do
 done`
 
 // FetchFiles writes files of a session's work folder, and those below paths, as a tar
-// archive. It never writes a file from outside the work folder, even if commands swap links
+// archive. Each file has a name that one of the paths covers: see [Covers]. It never writes a file from outside the work folder, even if commands swap links
 // meanwhile, or one with a known secret. Unless moving is set, it refuses several files if
 // a turn runs or began meanwhile.
 func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error {
@@ -64,7 +64,7 @@ func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to i
 		return err
 	}
 	for _, name := range paths {
-		if name == "" || strings.ContainsRune(name, 0) || !path.IsAbs(name) && !within(name) {
+		if name == "" || strings.ContainsRune(name, 0) || path.Clean(name) == "/" || !path.IsAbs(name) && !within(name) {
 			return kit.BadInput("path %q does not lie in the work folder", name)
 		}
 	}
@@ -79,16 +79,68 @@ func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to i
 	if err := may(len(names)); err != nil {
 		return err
 	}
-	out := tar.NewWriter(to)
+	out, given := tar.NewWriter(to), map[string]string{}
 	for _, name := range names {
 		if name == "" {
 			continue
 		}
-		if err := fetchFile(ctx, s, h, p, name[1:], name[0] == 'x', hide, out); err != nil {
+		as, ok := fetchedName(paths, name[1:])
+		if !ok {
+			return fmt.Errorf("list %s in %s: the host listed %.100q, which does not lie below any of them", strings.Join(paths, ", "), p.Layout.WorkDir, name[1:])
+		}
+		if before, again := given[as]; again {
+			if path.Clean(before) == path.Clean(name[1:]) {
+				continue
+			}
+			return kit.BadInput("%s and %s would have the same name %s here: fetch them one by one", before, name[1:], as)
+		}
+		given[as] = name[1:]
+		if err := fetchFile(ctx, s, h, p, name[1:], as, name[0] == 'x', hide, out); err != nil {
 			return err
 		}
 	}
 	return out.Close()
+}
+
+// fetchRoot returns the name that a fetched path has where it is written: a relative path
+// keeps its name, and of an absolute one the last element is left.
+func fetchRoot(asked string) string {
+	if path.IsAbs(asked) {
+		return path.Base(asked)
+	}
+	return path.Clean(asked)
+}
+
+// Covers reports whether a file that was fetched by asking for a path may have this name.
+// Neither a host nor a worker chooses another name, such as that of a file that a link
+// leads to.
+func Covers(asked, name string) bool {
+	root := fetchRoot(asked)
+	return path.Clean(name) == name && within(name) && !path.IsAbs(name) && name != "." &&
+		(root == "." || name == root || strings.HasPrefix(name, root+"/"))
+}
+
+// fetchedName returns the name under which a file that the host listed is given. It
+// returns false if the file lies below none of the paths.
+func fetchedName(paths []string, listed string) (string, bool) {
+	listed = path.Clean(listed)
+	for _, asked := range paths {
+		clean := path.Clean(asked)
+		rest, below := strings.CutPrefix(listed, clean+"/")
+		name := path.Join(fetchRoot(asked), rest)
+		switch {
+		case listed == clean:
+			name = fetchRoot(asked)
+		case clean == "." && !path.IsAbs(listed):
+			name = listed
+		case !below:
+			continue
+		}
+		if Covers(asked, name) {
+			return name, true
+		}
+	}
+	return "", false
 }
 
 // within looks only at the text of the path.
@@ -97,7 +149,7 @@ func within(name string) bool {
 	return clean != ".." && !strings.HasPrefix(clean, "../")
 }
 
-func fetchFile(ctx context.Context, s *site.Site, h hostexec.Host, p Place, name string, runs bool, hide site.Secrets, out *tar.Writer) error {
+func fetchFile(ctx context.Context, s *site.Site, h hostexec.Host, p Place, name, as string, runs bool, hide site.Secrets, out *tar.Writer) error {
 	b := hostexec.Below{Folder: p.Layout.WorkDir, Path: name, Max: s.Deliver.OrDefaults().SessionBytes, Without: p.Layout.Root}
 	if p.Layout.OwnWork {
 		b.Base = p.Layout.Root
@@ -107,7 +159,7 @@ func fetchFile(ctx context.Context, s *site.Site, h hostexec.Host, p Place, name
 		mode = 0o755
 	}
 	_, err := hostexec.ReadBelow(ctx, h, b, func(f hostexec.BelowFile) (io.Writer, error) {
-		if err := out.WriteHeader(&tar.Header{Name: f.Path, Mode: mode, Size: f.Size, Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
+		if err := out.WriteHeader(&tar.Header{Name: as, Mode: mode, Size: f.Size, Typeflag: tar.TypeReg, Format: tar.FormatPAX}); err != nil {
 			return nil, err
 		}
 		if hide.All == nil {

@@ -4,10 +4,11 @@ import (
 	"archive/tar"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -92,13 +93,15 @@ one runs it is refused (exit 6), and a message that comes meanwhile waits.`,
 
 func fetchCommand(a *core.App) *cobra.Command {
 	var to string
-	var moving bool
+	var moving, force bool
 	c := &cobra.Command{
 		Use: "fetch ID PATH...", Short: "bring files of a session's work folder here", Args: cobra.MinimumNArgs(2),
 		Long: `Brings files and folders of the work folder here, while the session is on a host. What a link
 leads to outside of the work folder is not given, nor a file with a known credential in it.
-Nothing is written unless all of it came. More than one file is of one moment: while a turn runs,
-or where one began meanwhile, that is refused (exit 6), unless --while-running is given.`,
+Files get the names that you asked for; of an absolute path, the last element. A file that exists
+here is not overwritten (exit 6), unless --force is given. Nothing is written unless all of it
+came. More than one file is of one moment: while a turn runs, or where one began meanwhile, that
+is refused (exit 6), unless --while-running is given.`,
 		Example: "  ctl session fetch release-42 report.md build/out --to ./results",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := core.CheckName("session id", args[0]); err != nil {
@@ -112,7 +115,7 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 			if err != nil {
 				return err
 			}
-			files, err := fetch(c.Context(), worker, args[0], args[1:], moving, to)
+			files, err := fetch(c.Context(), worker, args[0], args[1:], moving, to, force)
 			if err := unlessEnded(c.Context(), t, args[0], "fetch from", err); err != nil {
 				return err
 			}
@@ -124,13 +127,14 @@ or where one began meanwhile, that is refused (exit 6), unless --while-running i
 		},
 	}
 	c.Flags().BoolVar(&moving, "while-running", false, "also while a turn writes there: files may not fit each other")
+	c.Flags().BoolVar(&force, "force", false, "overwrite files that exist here")
 	c.Flags().StringVar(&to, "to", ".", "`DIR` here to write them to; it is made if it is not there")
 	return c
 }
 
 // fetch unpacks into a temporary folder below the folder to. When all files have arrived,
 // it moves them to their places.
-func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string) (files []string, err error) {
+func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string, force bool) (files []string, err error) {
 	made, err := makeFolder(to)
 	if err != nil {
 		return nil, err
@@ -154,7 +158,7 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 	unpacked := make(chan error, 1)
 	go func() {
 		var err error
-		files, err = unpack(root, r)
+		files, err = unpack(root, r, paths)
 		r.CloseWithError(err) // stops the sender
 		unpacked <- err
 	}()
@@ -165,6 +169,11 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 	}
 	if err != nil {
 		return nil, conn.APIFailure("fetch from session "+id, err)
+	}
+	if !force {
+		if err := noneExists(to, files); err != nil {
+			return nil, err
+		}
 	}
 	for _, f := range files {
 		place := filepath.Join(to, filepath.FromSlash(f))
@@ -177,6 +186,19 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 		}
 	}
 	return files, nil
+}
+
+func noneExists(dir string, files []string) error {
+	for _, f := range files {
+		place := filepath.Join(dir, filepath.FromSlash(f))
+		switch _, err := os.Lstat(place); {
+		case err == nil:
+			return core.Refused("write %s: it exists, so nothing was written", place).Hinted("give --force to overwrite it, or --to another folder")
+		case !errors.Is(err, os.ErrNotExist):
+			return core.Failed("write %s: %v", place, err)
+		}
+	}
+	return nil
 }
 
 func makeFolder(dir string) (made bool, err error) {
@@ -192,8 +214,8 @@ func makeFolder(dir string) (made bool, err error) {
 	return true, nil
 }
 
-// unpack extracts regular files below root only.
-func unpack(root *os.Root, from io.Reader) (files []string, err error) {
+// unpack extracts regular files below root only, under names that the paths cover.
+func unpack(root *os.Root, from io.Reader, paths []string) (files []string, err error) {
 	in := tar.NewReader(from)
 	for {
 		h, err := in.Next()
@@ -204,15 +226,18 @@ func unpack(root *os.Root, from io.Reader) (files []string, err error) {
 		if err != nil {
 			return files, err
 		}
+		if !slices.ContainsFunc(paths, func(asked string) bool { return workspaces.Covers(asked, h.Name) }) {
+			return files, fmt.Errorf("the worker sent %.100q, which nobody asked for", h.Name)
+		}
 		if err := unpackFile(root, h, in); err != nil {
 			return files, err
 		}
-		files = append(files, path.Clean(h.Name))
+		files = append(files, h.Name)
 	}
 }
 
 func unpackFile(root *os.Root, h *tar.Header, in io.Reader) error {
-	name := filepath.FromSlash(path.Clean(h.Name))
+	name := filepath.FromSlash(h.Name)
 	if err := root.MkdirAll(filepath.Dir(name), 0o777); err != nil {
 		return err
 	}

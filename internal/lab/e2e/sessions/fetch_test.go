@@ -1,6 +1,7 @@
 package sessions
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -30,6 +31,7 @@ func TestWhatASessionMadeIsFetched(t *testing.T) {
 				t.Errorf("fetched %q", got.Files)
 			}
 			holds(t, filepath.Join(dir, "run.sh"), "#!/bin/sh\necho it runs\n", 0o755)
+			notOverwritten(t, id, dir)
 			whole := filepath.Join(dir, "whole")
 			e2e.OK(t, "session", "fetch", id, ".", "--to", whole)
 			holds(t, filepath.Join(whole, "src", "note.txt"), "from where I began\n", 0o644)
@@ -43,6 +45,26 @@ func TestWhatASessionMadeIsFetched(t *testing.T) {
 			}
 		})
 	}
+}
+
+// notOverwritten checks that a file that exists here stays, unless --force is given.
+func notOverwritten(t *testing.T, id, dir string) {
+	t.Helper()
+	mine, other := filepath.Join(dir, "run.sh"), filepath.Join(dir, "src", "note.txt")
+	if err := errors.Join(os.WriteFile(mine, []byte("mine\n"), 0o755), os.Remove(other)); err != nil {
+		t.Fatal(err)
+	}
+	r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "fetch", id, "src", "run.sh", "--to", dir)
+	if r.Code != 6 || !strings.Contains(r.Stderr, "run.sh: it exists") || !strings.Contains(r.Stderr, "--force") {
+		t.Errorf("fetched over a file: %v", r)
+	}
+	holds(t, mine, "mine\n", 0o755)
+	if _, err := os.Lstat(other); !os.IsNotExist(err) {
+		t.Errorf("%s was written, although another file was refused (%v)", other, err)
+	}
+	e2e.OK(t, "session", "fetch", id, "src", "run.sh", "--to", dir, "--force")
+	holds(t, mine, "#!/bin/sh\necho it runs\n", 0o755)
+	holds(t, other, "from where I began\n", 0o644)
 }
 
 // whileATurnRuns checks that several files are read at one moment, or not at
