@@ -56,7 +56,7 @@ LONG := ./hostexec ./internal/lab/faults ./internal/lab/e2e/... ./conversation .
 
 test: tools versions build lint ## everything, on real parts
 	@$(HOME_OF_TESTS); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 4 -timeout 25m $(LONG) ./...; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 45m $(LONG) ./...; \
 	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md

@@ -156,7 +156,7 @@ func newRoot(a *core.App) *cobra.Command {
 	}
 	f := root.PersistentFlags()
 	f.StringVarP(&a.Flags.Output, "output", "o", "text", "`format` of the output: text or json")
-	f.StringVar(&a.Flags.Config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	f.StringVar(&a.Flags.Config, "config", "", "config `file` ($FAIRLEAD_CONFIG, ~/.config/fairlead/config.yaml)")
 	f.StringVar(&a.Flags.State, "state", "", "`folder` of a local stack ($FAIRLEAD_STATE, $XDG_STATE_HOME/fairlead)")
 	f.StringVar(&a.Flags.Address, "address", "", "Temporal's `host:port` (TEMPORAL_ADDRESS)")
 	f.StringVar(&a.Flags.Namespace, "namespace", "", "Temporal's `namespace` (TEMPORAL_NAMESPACE)")

@@ -7,7 +7,7 @@
 //	worker version
 //
 // Without --config, the file (see internal/config) is $FAIRLEAD_CONFIG, or else
-// ./fairlead.yaml, or else ~/.config/fairlead/config.yaml.
+// ~/.config/fairlead/config.yaml. A file of the current folder is never read unasked.
 //
 // A worker waits for Temporal and its store. At SIGTERM it takes no new work, hands running
 // pumps over to the next worker, tells viewers to reconnect, and exits with 0. If it is

@@ -30,7 +30,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ./fairlead.yaml, ~/.config/fairlead/config.yaml)")
+	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ~/.config/fairlead/config.yaml)")
 	below := flags.String("takeover", "", "`folder` on a disk of this machine, shared by its workers: one that dies is missed at once (ctl up gives it)")
 	check := flags.Bool("check-config", false, "say whether the config is right, and stop")
 	flags.Usage = func() {
@@ -74,20 +74,18 @@ func run(args []string, stdout, stderr io.Writer) int {
 	return 1
 }
 
-// loadConfig reports all mistakes together.
+// loadConfig reports all mistakes together. It reads no file of the current folder, which
+// may be somebody else's.
 func loadConfig(path string) (*config.Config, error) {
 	if path == "" {
 		path = os.Getenv("FAIRLEAD_CONFIG")
 	}
 	if path == "" {
-		path = "fairlead.yaml"
-		if _, err := os.Stat(path); err != nil {
-			dir, err := os.UserConfigDir()
-			if err != nil {
-				return nil, err
-			}
-			path = filepath.Join(dir, "fairlead", "config.yaml")
+		dir, err := os.UserConfigDir()
+		if err != nil {
+			return nil, err
 		}
+		path = filepath.Join(dir, "fairlead", "config.yaml")
 	}
 	conf, err := config.Load(path)
 	var mistakes *config.Error

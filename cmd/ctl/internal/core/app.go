@@ -97,7 +97,8 @@ func (a *App) Config() (*config.Config, error) {
 	return a.conf, a.confErr
 }
 
-// ConfigPath finds the config file. explicit says that the user named it.
+// ConfigPath finds the config file. explicit says that the user named it. It does not look
+// into the current folder, which may be somebody else's, such as a cloned repository.
 func (a *App) ConfigPath() (path string, explicit bool) {
 	if a.Flags.Config != "" {
 		return a.Flags.Config, true
@@ -105,16 +106,15 @@ func (a *App) ConfigPath() (path string, explicit bool) {
 	if p := os.Getenv("FAIRLEAD_CONFIG"); p != "" {
 		return p, true
 	}
-	places := []string{"fairlead.yaml"}
-	if dir, err := os.UserConfigDir(); err == nil {
-		places = append(places, filepath.Join(dir, "fairlead", "config.yaml"))
+	dir, err := os.UserConfigDir()
+	if err != nil {
+		return "", false
 	}
-	for _, p := range places {
-		if _, err := os.Stat(p); err == nil {
-			return p, false
-		}
+	path = filepath.Join(dir, "fairlead", "config.yaml")
+	if _, err := os.Stat(path); err != nil {
+		return "", false
 	}
-	return "", false
+	return path, false
 }
 
 // StateDir returns the absolute path of the local stack's folder.
