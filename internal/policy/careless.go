@@ -9,6 +9,8 @@ import (
 	"cel.dev/cel-go/common/ast"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/types"
+
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // obedient lists programs that obey files of the folder that they run in, such as
@@ -73,7 +75,7 @@ func named(c ast.CallExpr) (programs []string) {
 		words := []string{text}
 		switch {
 		case of.Kind() == ast.IdentKind && of.AsIdent() == "command":
-			words, _ = Split(text)
+			words, _ = shellwords.Split(text)
 		case i > 0 && !isIndex(of):
 			return programs // only the first word is the program
 		}

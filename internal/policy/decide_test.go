@@ -3,10 +3,14 @@ package policy
 import (
 	"encoding/json"
 	"fmt"
+	"os"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 func TestTheFirstRuleThatHoldsDecides(t *testing.T) {
@@ -366,7 +370,7 @@ func FuzzDecide(f *testing.F) {
 	}
 	policies := []*Policy{mustParse(f, documented), mustParse(f, ruleFile("true")), mustParse(f, ruleFile("plain")),
 		mustParse(f, ruleFile(`words.starts(["git", "status"])`)), mustParse(f, ruleFile(`paths.under("/w")`)), mustParse(f, ruleFile(`host.labels["a"] == reason`))}
-	for _, a := range attacks {
+	for _, a := range attacks(f) {
 		f.Add("command", a, "", "/w", "", "", 0)
 	}
 	f.Add("file_change", "", "/w", "/w", "/w/a\n../b", "", 3)
@@ -388,7 +392,7 @@ func FuzzDecide(f *testing.F) {
 			}
 			sane(t, p, r, v)
 		}
-		if _, plain := Split(command); !plain && policies[2].Decide(r).Outcome.accepts() {
+		if _, plain := shellwords.Split(command); !plain && policies[2].Decide(r).Outcome.accepts() {
 			t.Fatalf("%q is accepted as plain", command)
 		}
 		for _, p := range factsOf(r).Paths {
@@ -445,6 +449,41 @@ func BenchmarkPlainJSON(b *testing.B) {
 		var r Request
 		if err := json.Unmarshal(raw, &r); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+// attacks returns commands that begin with git status and do something else.
+func attacks(t testing.TB) []string {
+	t.Helper()
+	data, err := os.ReadFile("../shellwords/testdata/attacks.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		text, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		out = append(out, text)
+	}
+	return out
+}
+
+func TestNoRuleTakesACommandForMoreThanItsWords(t *testing.T) {
+	p := mustParse(t, `
+rules:
+  - name: all words
+    outcome: accept
+    when: plain || words.size() > 0 || words.starts(["git"]) || words.starts(["git", "status"]) || split(command).size() > 0
+`)
+	for _, attack := range attacks(t) {
+		quoted := "'" + strings.ReplaceAll(attack, "'", `'\''`) + "'"
+		for _, command := range []string{attack, "/bin/bash -lc " + quoted, "/usr/bin/zsh -lc " + quoted, "sh -c " + quoted} {
+			if v := p.Decide(Request{Kind: Command, Command: command}); v.Outcome.accepts() {
+				t.Errorf("%q: %+v", command, v)
+			}
 		}
 	}
 }

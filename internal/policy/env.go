@@ -13,6 +13,8 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 	"cel.dev/cel-go/ext"
+
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 const (
@@ -187,7 +189,7 @@ var functions = []cel.EnvOption{
 		}))),
 	cel.Function("split", cel.Overload("split_command", []*cel.Type{cel.StringType}, words,
 		cel.UnaryBinding(func(command ref.Val) ref.Val {
-			some, _ := Split(text(command))
+			some, _ := shellwords.Split(text(command))
 			return types.NewStringList(types.DefaultTypeAdapter, some)
 		}))),
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // missing says why a rule cannot accept by the facts that it looks at, or "". A condition
@@ -13,7 +15,7 @@ import (
 func (f *facts) missing(l looks) string {
 	splits := false
 	if l["split"] {
-		_, splits = Split(f.Command)
+		_, splits = shellwords.Split(f.Command)
 	}
 	switch {
 	case l["words"] && !f.plain:

@@ -54,7 +54,7 @@ func look(a *ast.AST, r Rule, warn func(string)) (looks, error) {
 		return seen, err
 	}
 	if text {
-		warn("it accepts by a part of command or reason, which the model may continue as it likes (`git status; rm -rf /` begins with git status): use words.starts([\"git\", \"status\"])")
+		warn("it accepts by a part of command or reason, which the model may continue as it likes (`git status; rm -rf /` begins with git status, but words.starts([\"git\", \"status\"]) does not hold for it)")
 	}
 	if arguments {
 		warn("it accepts and searches in arguments, where the model may have written anything else too: compare the whole text, as in arguments == '{\"id\":7}'")
@@ -80,7 +80,7 @@ func lookAtCall(c ast.CallExpr) error {
 		}
 	case "starts":
 		if prefix := c.Args()[0]; prefix.Kind() == ast.ListKind && prefix.AsList().Size() == 0 {
-			return fmt.Errorf("words.starts([]) is true of every command: name the words")
+			return fmt.Errorf("words.starts([]) is true of no command: name the words")
 		}
 	case operators.Equals, operators.NotEquals:
 		return lookAtKind(c.Args()[0], c.Args()[1])

@@ -108,7 +108,7 @@ func TestEveryMistakeIsToldWithItsLineAndRule(t *testing.T) {
 		strings.Repeat("[", 5000):                                                                       "nests too deep",
 		"a: " + strings.Repeat("{a: ", 200):                                                             "nests too deep",
 		strings.Repeat("- ", 5000) + "a":                                                                "nests too deep",
-		"default: ask\n" + strings.Repeat("#", maxFile):                                                 "is too large",
+		"default: ask\n" + strings.Repeat("#", maxFile):                                                 "bytes is too large",
 		"rules:\n" + strings.Repeat("  - {name: a, outcome: ask, when: plain}\n", maxRules+1):           "201 rules are too many",
 	} {
 		_, err := Parse([]byte(file))
@@ -124,7 +124,7 @@ func TestAConditionThatCannotBeMeantIsRefused(t *testing.T) {
 		"words.starts([git])":                     "undeclared reference to 'git'",
 		"words.start([\"git\"])":                  "undeclared reference to 'start'",
 		"words.starts(\"git\")":                   "found no matching overload for 'starts'",
-		"words.starts([])":                        "is true of every command",
+		"words.starts([])":                        "is true of no command",
 		"turn":                                    "when is of type int and must be a condition",
 		"words":                                   "must be a condition",
 		"kind = 'command'":                        "Syntax error",

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // Kinds of requests.
@@ -151,7 +153,7 @@ func factsOf(r Request) facts {
 	// A request has words only if it asks for nothing but a command. A rule must look at
 	// anything else.
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
-		f.words, f.plain = Split(r.Command)
+		f.words, f.plain = shellwords.Split(r.Command)
 	}
 	abs := func(p string) string {
 		f.up = f.up || goesUp(p) || !path.IsAbs(p) && goesUp(r.CWD)
