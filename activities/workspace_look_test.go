@@ -61,10 +61,10 @@ func TestSeveralFilesAreOfOneMoment(t *testing.T) {
 		says   string // in the refusal
 	}{
 		{"between turns", []workspaces.Place{quiet}, false, []string{"."}, ""},
-		{"while one runs", []workspaces.Place{busy}, false, []string{"."}, "turn 1 of session one-moment is still changing the work folder"},
+		{"while one runs", []workspaces.Place{busy}, false, []string{"."}, "turn 1 of session one-moment may still change the work folder"},
 		{"while one runs, asked for so", []workspaces.Place{busy}, true, []string{"."}, ""},
 		{"one file while one runs", []workspaces.Place{busy}, false, []string{"one"}, ""},
-		{"two while one runs", []workspaces.Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment is still changing the work folder"},
+		{"two while one runs", []workspaces.Place{busy}, false, []string{"one", "two"}, "turn 1 of session one-moment may still change the work folder"},
 		{"one begins meanwhile", []workspaces.Place{quiet, busy}, false, []string{"."}, "began while the files were read"},
 		{"one began and ended meanwhile", []workspaces.Place{quiet, next}, false, []string{"."}, "began while the files were read"},
 		{"it went elsewhere meanwhile", []workspaces.Place{quiet, moved}, false, []string{"."}, "began while the files were read"},

@@ -25,7 +25,7 @@ var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 // CheckInputs refuses inputs that the worker's API would not have produced.
 func CheckInputs(inputs []protocol.Input) error {
 	if len(inputs) > protocol.MaxInputs {
-		return fmt.Errorf("the message has %d files; at most %d are allowed", len(inputs), protocol.MaxInputs)
+		return fmt.Errorf("%d files are given; at most %d are allowed", len(inputs), protocol.MaxInputs)
 	}
 	for _, in := range inputs {
 		if err := checkInput(in); err != nil {

@@ -40,7 +40,7 @@ func TestAGrantIsAPartOfWhatWasAsked(t *testing.T) {
 		"a pattern":                    {askedForAll, `{"fileSystem":{"entries":[{"access":"read","path":{"type":"glob_pattern","pattern":"/srv/data/*"}}]}}`, "/srv/data/*"},
 		"an access nobody knows":       {askedForAll, `{"fileSystem":{"entries":[{"access":"own","path":{"type":"path","path":"/srv/out"}}]}}`, "own"},
 		"without what is denied":       {denied, `{"fileSystem":{"globScanMaxDepth":3,"write":["/srv/a"]}}`, "stay denied"},
-		"less deep":                    {denied, `{"fileSystem":{"globScanMaxDepth":1,"write":["/srv/a"],"entries":[{"access":"deny","path":{"type":"glob_pattern","pattern":"/srv/**/.env"}}]}}`, "globScanMaxDepth"},
+		"less deep":                    {denied, `{"fileSystem":{"globScanMaxDepth":1,"write":["/srv/a"],"entries":[{"access":"deny","path":{"type":"glob_pattern","pattern":"/srv/**/.env"}}]}}`, "another globScanMaxDepth than codex asks for"},
 		"a member nobody knows":        {askedForAll, `{"network":{"enabled":true},"devices":["kvm"]}`, "devices"},
 		"a member nobody knows, below": {askedForAll, `{"network":{"enabled":true,"hosts":["a"]}}`, "hosts"},
 		"no object":                    {askedForAll, `[]`, "shape"},

@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // codex's names of its requests.
@@ -46,16 +47,10 @@ type commandParams struct {
 	Command     string            `json:"command"`
 	CWD         string            `json:"cwd"`
 	Reason      string            `json:"reason"`
-	Actions     []commandAction   `json:"commandActions"`
 	Network     json.RawMessage   `json:"networkApprovalContext"`
 	Permissions json.RawMessage   `json:"additionalPermissions"`
 	Decisions   []json.RawMessage `json:"availableDecisions"`
 	StartedAtMS int64             `json:"startedAtMs"`
-}
-
-type commandAction struct {
-	Type    string `json:"type"`
-	Command string `json:"command"`
 }
 
 func readCommandApproval(raw json.RawMessage) (*asked, error) {
@@ -70,8 +65,8 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 		a.Action = p.Kind
 	}
 	a.shown = p.Command
-	if len(p.Actions) == 1 && p.Actions[0].Command != "" {
-		a.shown = p.Actions[0].Command // without the shell around it
+	if script, ok := shellwords.Script(p.Command); ok {
+		a.shown = script // without the shell around it
 	}
 	if p.Kind != "humanCommand" { // a humanCommand takes no such answer
 		a.Amendment = amendmentOf(p.Decisions)
@@ -269,9 +264,6 @@ func readExecApproval(raw json.RawMessage) (*asked, error) {
 		Command []string `json:"command"`
 		CWD     string   `json:"cwd"`
 		Reason  string   `json:"reason"`
-		Parsed  []struct {
-			Command string `json:"cmd"`
-		} `json:"parsedCmd"`
 	}
 	if err := json.Unmarshal(raw, &p); err != nil {
 		return nil, unreadable(err)
@@ -282,8 +274,8 @@ func readExecApproval(raw json.RawMessage) (*asked, error) {
 	a := askedOf(wire.Notice{ThreadID: p.Thread, ItemID: p.CallID}, protocol.KindCommand, methodExecApproval)
 	a.Command, a.CWD, a.reason = shellWords(p.Command), p.CWD, p.Reason
 	a.shown = a.Command
-	if len(p.Parsed) == 1 && p.Parsed[0].Command != "" {
-		a.shown = p.Parsed[0].Command
+	if script, ok := shellwords.ScriptOf(p.Command); ok {
+		a.shown = script
 	}
 	return a, nil
 }

@@ -42,7 +42,7 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
 		if plain := s.Outcome == protocol.Accept && (method == methodCommandApproval || method == methodExecApproval); !plain {
-			return nil, errors.New("the text of the request was not read from the journal, so it can only be declined")
+			return nil, errors.New("the text of the request was not read from the journal, and this decision needs it")
 		}
 	}
 	switch method {

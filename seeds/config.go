@@ -34,7 +34,7 @@ type setting struct {
 	whole bool
 }
 
-var errTwice = errors.New("which Fairlead sets itself (remove it from config.toml)")
+var errTwice = errors.New("which is added at each start (remove it from config.toml)")
 
 func (s setting) path() []string { return slices.Concat(s.table, []string{s.key}) }
 
@@ -211,7 +211,7 @@ func StripConfig(doc []byte) ([]byte, error) {
 		case text == markEnd && inside:
 			kept, inside = lineEnd(doc, at), false
 		case text == markBegin, text == markBeginTorn, text == markEnd:
-			return nil, errors.New("config.toml: the lines `# >>> fairlead…` and `# <<< fairlead <<<` do not come in pairs: delete them and the lines between them")
+			return nil, errors.New("config.toml: the lines `# >>> fairlead…` and `# <<< fairlead <<<` do not come in pairs: delete them and what Fairlead wrote between them")
 		}
 	}
 	if p.Error() != nil {

@@ -157,7 +157,7 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 		denied = append(denied, authFile)
 		planted.Kept = site.auth != nil && rotatedFrom(auth, site.auth)
 	case site.states[authFile] != "":
-		return nil, errors.New("CODEX_HOME on the host has an auth.json and this seed has none: codex would use that other login (wipe CODEX_HOME first)")
+		return nil, errors.New("CODEX_HOME on the host has an auth.json and this seed has none: codex would use that other login (remove that auth.json first)")
 	}
 	if own != nil && own.Trust == "never" {
 		site.trust.trusted, planted.Trusted = false, false

@@ -70,8 +70,8 @@ func TestWhatTenantsAndSeedsMayHaveIsSetAndShown(t *testing.T) {
 	})
 	p.at(2*time.Second, func() {
 		p.saw("session/n0 got web-1", "session/t0 got web-1",
-			"session/n1 queued: a slot: tenant night has 1 slots, which is its limit; nobody waits before it",
-			"session/t1 queued: a slot: 1 sessions use seed team, which is its limit; 1 waits before it")
+			"session/n1 queued: a slot: tenant night has 1 slots, as many as it may have; nobody waits before it",
+			"session/t1 queued: a slot: 1 sessions use seed team, as many as may; 1 waits before it")
 		v := p.zone()
 		if fmt.Sprint(v.Tenants) != "[{default 1 0 1 1} {night 3 1 1 1}]" || fmt.Sprint(v.Seeds) != "[{team 1 1}]" || v.Slots != 13 || v.Used != 2 || v.Free != 11 {
 			t.Errorf("the zone is %+v", v)

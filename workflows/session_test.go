@@ -301,7 +301,7 @@ func TestAHostThatCannotBePreparedFailsTheSessionAndGivesTheSlotBack(t *testing.
 }
 
 func TestASessionWhoseCredentialIsOpenSaysSo(t *testing.T) {
-	const why = "codex 0.130.0 knows no permission profile"
+	const why = "codex 0.130.0 does not support named permission profiles"
 	w := newWorld(t)
 	w.fake.unprotected = why
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", "hi there"))

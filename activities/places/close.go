@@ -70,7 +70,7 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, folder.LoginRotates(in.Seed)
-		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded the session's folder, which could not be examined: %v", err)}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("gave up the session's folder, which could not be examined and may still exist: %v", err)}
 		out.Survivors, err = hosts.GiveUpRoot(ctx, h, in.Layout, in.Claim, attempt)
 	} else if f.Exists {
 		err = clearFolder(ctx, s, h, in, attempt, hide, &out)
@@ -154,7 +154,7 @@ func saveLogin(ctx context.Context, s *site.Site, h hostexec.Host, session strin
 		}
 		return onlyThere(seed, "%w, and codex may have rotated the login in %s on %s since", err, l.CodexHome, h.Name())
 	}
-	s.Logger.Warn("the session does not hold its seed any more; its login is wiped unsaved", "session", session, "seed", seed.Name)
+	s.Logger.Warn("the session does not hold its seed any more; its login is not saved", "session", session, "seed", seed.Name)
 	return nil
 }
 

@@ -174,7 +174,7 @@ func seedLeft(ctx context.Context, s *site.Site, session string, planted *protoc
 	ours := func(epoch int64) bool { return planted.Epoch == 0 || epoch == 0 || epoch == planted.Epoch }
 	rotates := folder.LoginRotates(now.Ref)
 	if epoch, held := now.Holders[session]; rotates && held && ours(epoch) {
-		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may need the login that codex rotated", planted.Name, session)
+		return nil, unsaved(planted.Name, "seed %s still counts session %s as its holder, and may need a login that codex rotated", planted.Name, session)
 	}
 	if rotates && now.Rotated != nil && now.Rotated.Holder == session && ours(now.Rotated.Epoch) {
 		return nil, unsaved(planted.Name, "seed %s waits for a login that was rotated in session %s and is not saved", planted.Name, session)

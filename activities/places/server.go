@@ -35,7 +35,7 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 		return out, err
 	}
 	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
-		return out, kit.BadInput("incarnation %d must be at least 1, and the path of codex, %q, absolute", in.Incarnation, l.Codex)
+		return out, kit.BadInput("cannot start codex: incarnation %d (want at least 1), path of codex %q (want an absolute one)", in.Incarnation, l.Codex)
 	}
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {

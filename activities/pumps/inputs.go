@@ -154,7 +154,7 @@ func FillSchemas(ctx context.Context, s *site.Site, sends []conversation.Send) e
 		data, err := s.Store.Get(ctx, send.SchemaBlob)
 		switch {
 		case gone(err):
-			send.Unsayable = NotSaid + "its output schema is missing from the store"
+			send.Unsayable = NotSaid + "its output schema is missing from the store, or damaged there"
 			continue
 		case err != nil:
 			return fmt.Errorf("read the output schema of message %s: %w", send.ID, err)

@@ -26,7 +26,7 @@ func TakeWhole(ctx context.Context, s *site.Site, h hostexec.Host, in Taking, hi
 		return nil, err
 	}
 	if !MadeBy(m, in) {
-		return nil, fmt.Errorf("snapshot id %s is taken by another snapshot (generation %d on %s, thread %q)", m.ID, m.Generation, m.Host, m.ThreadID)
+		return nil, fmt.Errorf("the id %s is already used by another snapshot (generation %d on %s, thread %q)", m.ID, m.Generation, m.Host, m.ThreadID)
 	}
 	return got, Whole(m, in.Layout.OwnWork)
 }

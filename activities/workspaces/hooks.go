@@ -68,9 +68,9 @@ func (r HookRun) text(limit time.Duration) string {
 	case HookDone:
 		return fmt.Sprintf("hook %s: done", r.Hook)
 	case HookLate:
-		return fmt.Sprintf("hook %s did not end within %s and was stopped", r.Hook, cmp.Or(limit, HookTimeout))
+		return fmt.Sprintf("hook %s was stopped, because it did not end within %s", r.Hook, cmp.Or(limit, HookTimeout))
 	case HookUnknown:
-		return fmt.Sprintf("hook %s ended without an exit status (the host restarted, or the hook was killed)", r.Hook)
+		return fmt.Sprintf("hook %s ended without an exit status", r.Hook)
 	}
 	return fmt.Sprintf("hook %s failed with status %d", r.Hook, r.Code)
 }

@@ -35,7 +35,7 @@ func (p Place) still(waitFor string) error {
 	if !p.Busy {
 		return nil
 	}
-	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("turn %d of session %s is still changing the work folder, so the files would not be from one point in time", p.Turn, p.Claim.Session), Hint: waitFor}
+	return &kit.TypedError{Kind: protocol.ErrTypeTurnRuns, Err: fmt.Errorf("turn %d of session %s may still change the work folder, so the files would not be from one point in time", p.Turn, p.Claim.Session), Hint: waitFor}
 }
 
 func (p Place) unchanged(now Place, waitFor string) error {

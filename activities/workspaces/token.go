@@ -79,7 +79,7 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 		err = kit.CheckID("session", session)
 	}
 	if _, ok := owned.OwnerOf(folder); err == nil && folder != "" && (!ok || session != "") {
-		err = fmt.Errorf("%.100q is not the folder of a batch or schedule, where a shared token is kept", folder)
+		err = fmt.Errorf("%.100q is not the folder of a batch or schedule, or a session is given too", folder)
 	}
 	if err != nil {
 		return "", err

@@ -161,10 +161,10 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case errors.Is(err, records.ErrNoDiff) && turn > 0:
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, id).
-			hinted("codex does not track files that commands write; `ctl session diff` without --turn compares the work folder"))
+			hinted("codex does not track files that commands write; while the session is on its host, `ctl session diff` without --turn compares its work folder, unless that is your own (--dir)"))
 	case errors.Is(err, records.ErrNoDiff):
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", id).
-			hinted("codex does not track files that commands write; `ctl session diff` without --turn compares the work folder"))
+			hinted("codex does not track files that commands write; while the session is on its host, `ctl session diff` without --turn compares its work folder, unless that is your own (--dir)"))
 	case err != nil:
 		s.fail(w, storeProblem(err, "the diff is gone"))
 	default:

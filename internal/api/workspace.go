@@ -35,7 +35,7 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 			bad = fmt.Errorf("%.100q is not a session id", session)
 		}
 		if _, ok := owned.OwnerOf(folder); bad == nil && (ok == (session != "") || folder != "" && !ok) {
-			bad = fmt.Errorf("give either session= (the session that uses the token) or folder= (the folder of a batch or schedule whose sessions share it), not both")
+			bad = fmt.Errorf("give either session= (the session that uses the token) or folder= (an existing folder name of a batch or schedule whose sessions share it)")
 		}
 		if bad != nil {
 			err = problem(http.StatusBadRequest, ErrBadInput, "%v", bad)

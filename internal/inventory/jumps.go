@@ -34,7 +34,7 @@ func (r *reader) resolve() {
 		for n := 1; n < len(hops[i]); n++ {
 			h, over := &r.hosts[i], hops[i][n]
 			if k, there := byName[over]; !there || r.hosts[k].Jump != hops[i][n-1] {
-				r.of(h.written, h.At("jump"), "host %s jumps over %s through %s, but %s has no such jump host: set the jump host of %s to %s", h.Name, over, hops[i][n-1], over, over, hops[i][n-1])
+				r.of(h.written, h.At("jump"), "host %s jumps over %s through %s: this file must also have host %s, with %s as its jump host", h.Name, over, hops[i][n-1], over, hops[i][n-1])
 			}
 		}
 	}

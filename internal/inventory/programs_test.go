@@ -206,7 +206,7 @@ func TestMistakesOfAnOpenSSHConfigHaveTheirLines(t *testing.T) {
 		"Host a\n  ProxyCommand nc %h %p\n\nHost b\n  IdentityFile %u/x\n  ProxyJump a,c\nHost c\n  IdentityFile ${HOME}/x\n  # fairlead: slots 0\n": {
 			"line 1, column 1: host a is reached by a ProxyCommand, which workers do not run: say ProxyJump, or leave it out with --only",
 			`line 4, column 1: host b: %u in "%u/x" is not supported here`,
-			"line 4, column 1: host b jumps over c through a, but c has no such jump host: set the jump host of c to a",
+			"line 4, column 1: host b jumps over c through a: this file must also have host c, with a as its jump host",
 			`line 7, column 1: host c: "${HOME}/x": environment variables are not expanded`,
 			"line 9, column 3: host c: slots takes a whole number from 1 to 10000",
 		},

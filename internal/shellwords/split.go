@@ -1,4 +1,4 @@
-package policy
+package shellwords
 
 import (
 	"slices"
@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A command longer than maxCommand is not split. Linux accepts no longer argument.
-const maxCommand = 128 << 10
+// A command longer than MaxCommand is not split. Linux accepts no longer argument.
+const MaxCommand = 128 << 10
 
 // shells are those that codex may put around a command. A shell at another path, such as in
 // the work folder, may be any program that the model chose.
@@ -37,6 +37,23 @@ func Split(command string) (words []string, plain bool) {
 	return words, true
 }
 
+// Script returns the text that the shell which codex put around a command runs: for
+// `/bin/bash -lc 'ls | wc'` that is ls | wc. It returns false if there is no such shell, or
+// if the quotes around the text can be read in two ways.
+func Script(command string) (string, bool) {
+	words, ok := split(command)
+	if !ok {
+		return "", false
+	}
+	return ScriptOf(words)
+}
+
+// ScriptOf is Script for a command that is given as words.
+func ScriptOf(words []string) (string, bool) {
+	script, _, ok := wrapped(words)
+	return script, ok
+}
+
 // wrapped returns the script of codex's shell, which has no arguments after it.
 func wrapped(words []string) (script string, zsh, ok bool) {
 	if len(words) < 3 || !slices.Contains(shells, words[0]) {
@@ -59,7 +76,7 @@ func oddInZsh(script string) bool {
 }
 
 func split(text string) ([]string, bool) {
-	if len(text) > maxCommand || !utf8.ValidString(text) {
+	if len(text) > MaxCommand || !utf8.ValidString(text) {
 		return nil, false
 	}
 	s := splitter{text: text}

@@ -1,4 +1,4 @@
-package policy
+package shellwords
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -49,39 +50,54 @@ func TestPlainCommandsAreSplitAsShellsDo(t *testing.T) {
 	}
 }
 
-// attacks are commands that begin with git status and do something else.
-var attacks = []string{
-	"git status; rm -rf /", "git status ;rm x", "git status;", "git status & rm x", "git status&", "git status && rm x", "git status || rm x",
-	"git status | sh", "git status |& sh", "git status\nrm x", "git status\r\nrm x", "git status\n", "\ngit status", "git status\rrm x",
-	"git status $(rm x)", "git status `rm x`", "git status \"$(rm x)\"", "git status \"`rm x`\"", "git status ${IFS}x", "git status $x", "git status \"$x\"", "git status $'\\nrm x'", "git status $\"x\"",
-	"git status > x", "git status >x", "git status>x", "git status 2>x", "git status >> x", "git status >| x", "git status <x", "git status <<x", "git status <(rm x)", "git status >(sh)", "git status <>x", "git status >&2",
-	"X=1 git status", "X= git status", "GIT_SSH_COMMAND=x git status", "PATH=. git status", "X+=1 git status", "a[1]=x git status",
-	"(git status)", "{ git status; }", "! git status", "git status {a,b}", "git status *", "git status ?", "git status [a]", "git status ~", "git status ~/x", "git status --x=~/y", "git status x:~/y", "git status # x", "git status #",
-	"git status \\\n; rm x", "git status \\", "git status 'x", "git status \"x", "git status \"x\\", "git status \x00 rm", "git status '\x00'", "git status \x01", "git status '\x1b[2J'", "git status \x7f", "git status \xff", "git status '\xff'", "git status \u00a0x", "git status \v x", "git status \f x",
-	"git status !!", "git status !$", "git status \"!!\"", "git status ^x^y", "git status HEAD^", "git status @(a|b)", "git status +(a)", "git status =ls", "=git status", "%1 git status", "git\\\nstatus", "git status \"a\\\nb\"",
-	"g'i't status; x", "git status</dev/tcp/1.2.3.4/5", "git status;:", "git status\t;x", "coproc git status; x", "function git { x; }", "git() { x; }", "if git status; then x; fi", "[[ git == status ]]", "((x))", "git status ((x))",
-	"", " ", "\t", "''x;",
+// attacks returns commands that begin with git status and do something else, a Go string
+// literal a line. The tests of policies try them, too.
+func attacks(t testing.TB) []string {
+	t.Helper()
+	data, err := os.ReadFile("testdata/attacks.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for line := range strings.Lines(string(data)) {
+		text, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			t.Fatalf("%s: %v", line, err)
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 func TestACommandThatIsMoreThanItsWordsHasNone(t *testing.T) {
-	p := mustParse(t, `
-rules:
-  - name: all words
-    outcome: accept
-    when: plain || words.size() > 0 || words.starts(["git"]) || words.starts(["git", "status"]) || split(command).size() > 0
-`)
-	for _, attack := range attacks {
+	for _, attack := range attacks(t) {
 		for _, command := range []string{attack, "/bin/bash -lc " + quoted(attack), "/usr/bin/zsh -lc " + quoted(attack), "sh -c " + quoted(attack)} {
 			if words, plain := Split(command); words != nil || plain {
 				t.Errorf("%q is split into %q", command, words)
 			}
-			if v := p.Decide(Request{Kind: Command, Command: command}); v.Outcome.accepts() {
-				t.Errorf("%q: %+v", command, v)
-			}
 		}
 	}
-	if words, _ := Split("echo " + strings.Repeat("x", maxCommand)); words != nil {
+	if words, _ := Split("echo " + strings.Repeat("x", MaxCommand)); words != nil {
 		t.Error("a command longer than any argument is split")
+	}
+}
+
+func TestTheScriptOfAShellIsWhatItRuns(t *testing.T) {
+	for command, want := range map[string]string{
+		"/bin/bash -lc 'ls | wc'":        "ls | wc",
+		"/usr/bin/zsh -l -c 'a; b'":      "a; b",
+		`sh -c "echo 'x y' > f"`:         "echo 'x y' > f",
+		"/bin/bash -lc ls":               "ls",
+		"ls":                             "",
+		"/w/bash -lc ls":                 "", // any program that the model chose
+		"/bin/bash -lc ls x":             "", // x would be $0
+		"/bin/bash -lc 'a'; rm -rf x":    "",
+		"/bin/bash -lc \"echo $(rm x)\"": "",
+		"/bin/bash -x -c ls":             "",
+	} {
+		if got, ok := Script(command); got != want || ok != (want != "") {
+			t.Errorf("%s runs %q (%v), want %q", command, got, ok, want)
+		}
 	}
 }
 
@@ -157,7 +173,7 @@ func FuzzSplit(f *testing.F) {
 	for _, s := range []string{"git status", `a "b\c" 'd'\e ~f g~h i=~ j:~k`, "a\tb\nc", `"\""`, "a=b c"} {
 		f.Add(s)
 	}
-	for _, s := range attacks {
+	for _, s := range attacks(f) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, command string) {

@@ -18,7 +18,7 @@ import (
 var (
 	ErrMalformed  = errors.New("it is no SSH signature")
 	ErrNamespace  = errors.New("it was made for another purpose")
-	ErrNotAllowed = errors.New("it is not by an allowed signer")
+	ErrNotAllowed = errors.New("its key is not that of an allowed signer")
 	ErrNotNow     = errors.New("its key may not sign at this time")
 	ErrWrong      = errors.New("it is not valid for this message")
 )

@@ -93,7 +93,7 @@ func (l layout) dismiss(ctx context.Context) (Process, error) {
 			return Process{}, context.Cause(ctx)
 		}
 		if time.Now().After(end) {
-			return Process{}, errors.New("the lock is held, but the process that it names is not running (try again)")
+			return Process{}, errors.New("its lock is held, but names no running process (try again)")
 		}
 	}
 }

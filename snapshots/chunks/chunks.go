@@ -43,7 +43,7 @@ var (
 	ErrRotten = errors.New("chunk is rotten in the store")
 	// ErrCondemned means that a prune deleted chunks that a batch relied on. Delete the
 	// manifest, if it was written, and repeat the capture.
-	ErrCondemned = errors.New("a prune deleted chunks that this snapshot needs (take the snapshot again)")
+	ErrCondemned = errors.New("a prune removed, or is removing, chunks that this snapshot needs (take the snapshot again)")
 	// ErrSecret means that data to be stored still had a known secret in it. A pack with
 	// such data was deleted.
 	ErrSecret = errors.New("the data to store still contains a known secret and was not stored")

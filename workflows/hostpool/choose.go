@@ -318,7 +318,7 @@ func (r *roster) taken(t *lease.Ticket, d *demand, unclean string) *protocol.Fai
 	case t.Host != "":
 		return busyWith("host %s has all %d slots in use", t.Host, d.spots[0].Slots)
 	case len(d.spots) == 0:
-		return busyWith("host %s may fit, but its label %s is not known yet: run `ctl host check %s`", d.unprobed, d.unlabeled, d.unprobed)
+		return busyWith("host %s might do, and its %s is not known: `ctl host check %s` looks", d.unprobed, d.unlabeled, d.unprobed)
 	}
 	shut := 0
 	for _, s := range d.spots {
@@ -332,7 +332,7 @@ func (r *roster) taken(t *lease.Ticket, d *demand, unclean string) *protocol.Fai
 	case shut == len(d.spots):
 		return busyWith("none of the %d hosts that fit takes sessions now: %s", shut, d.spots[0].shut.Message)
 	case shut > 0:
-		return busyWith("no host that fits has a free slot: %d of them take no sessions now, the others are full", shut)
+		return busyWith("every host that fits has all its slots in use, and %d that fit take nobody now", shut)
 	}
 	return busyWith("every host that fits has all its slots in use")
 }

@@ -90,7 +90,7 @@ func TestAHostNobodyLookedAtMayStillDo(t *testing.T) {
 	if why := r.never(ask); why != nil {
 		t.Fatalf("refused: %+v", why)
 	}
-	if h, why := r.take(ask); h != nil || why.Kind != "busy" || !strings.Contains(why.Message, "host new may fit, but its label mem is not known yet: run `ctl host check new`") {
+	if h, why := r.take(ask); h != nil || why.Kind != "busy" || !strings.Contains(why.Message, "host new might do, and its mem is not known: `ctl host check new` looks") {
 		t.Errorf("got %v (%+v)", h, why)
 	}
 	if why := r.never(&lease.Ticket{Acquire: lease.Acquire{Select: []string{"mem>=32", "gpu=yes"}}}); why == nil {
@@ -114,7 +114,7 @@ func TestWhyAHostIsNotGivenIsTold(t *testing.T) {
 	p.st.Leases = []Lease{{Holder: "x", Host: "web-1"}, {Holder: "y", Host: "web-2"}, {Holder: "z", Host: "web-2"}}
 	says("all taken", "every host that fits has all its slots in use")
 	p.st.Hosts[1].Cordon = true
-	says("one is cordoned", "no host that fits has a free slot: 1 of them take no sessions now, the others are full")
+	says("one is cordoned", "every host that fits has all its slots in use, and 1 that fit take nobody now")
 	p.st.Hosts[2].Health = &protocol.HostHealth{State: protocol.HealthQuarantined, Reason: "no route to host", Since: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)}
 	says("none takes anybody", "none of the 2 hosts that fit takes sessions now: host web-1 is cordoned")
 	p.st.Leases, p.st.Hosts[1].Cordon = nil, false

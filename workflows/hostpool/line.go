@@ -166,13 +166,13 @@ func (l *line) served(w *waiter) bool {
 	c, seed := w.by, l.seeds[w.Seed]
 	switch {
 	case l.held >= maxHolders:
-		w.why = busyWith("%d sessions have slots, the most that one zone can hold: use another zone for more", l.held)
+		w.why = busyWith("%d sessions have slots, as many as one zone keeps account of: more take another zone", l.held)
 		return false
 	case c.full():
-		w.why = busyWith("tenant %s has %d slots, which is its limit", c.Tenant, c.used)
+		w.why = busyWith("tenant %s has %d slots, as many as it may have", c.Tenant, c.used)
 		return false
 	case seed != nil && seed.used >= seed.limit:
-		w.why = busyWith("%d sessions use seed %s, which is its limit", seed.used, w.Seed)
+		w.why = busyWith("%d sessions use seed %s, as many as may", seed.used, w.Seed)
 		return false
 	}
 	if w.got, w.why = l.room.take(w.Ticket); w.got == nil {
@@ -187,6 +187,8 @@ func (l *line) served(w *waiter) bool {
 	return true
 }
 
+// busyWith returns why a ticket waits. Its text is carried, and another text is another
+// signal to the session: a changed text would break the replay of pools that began before.
 func busyWith(format string, args ...any) *protocol.Failure {
 	return &protocol.Failure{Kind: "busy", Message: kit.Cut(fmt.Sprintf(format, args...), kit.MaxFailure)}
 }

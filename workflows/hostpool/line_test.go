@@ -263,9 +263,9 @@ func TestNoTenantAndNoSeedHasMoreThanItMay(t *testing.T) {
 	l := c.line()
 	l.serve()
 	for _, w := range l.tickets {
-		want := "tenant night has 3 slots, which is its limit"
+		want := "tenant night has 3 slots, as many as it may have"
 		if w.Seed != "" {
-			want = "2 sessions use seed team, which is its limit"
+			want = "2 sessions use seed team, as many as may"
 		}
 		if w.why.Message != want {
 			t.Errorf("%s waits since %s, want %s", w.Holder, w.why.Message, want)

@@ -345,5 +345,5 @@ func (c checkedDecide) lasting(*protocol.Decision) error {
 	if grants {
 		what = "a grant for the session"
 	}
-	return c.no("%s would also apply to later messages of other senders, and the policy does not let senders decide: accept or grant it with scope once", what)
+	return c.no("%s would also apply to later messages, whoever sends them, and by the policy a sender may not decide: accept or grant it with scope once", what)
 }

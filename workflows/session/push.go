@@ -79,7 +79,7 @@ func (s *pushesPart) push(ctx workflow.Context, p protocol.Push) (workspaces.Pus
 	case err != nil:
 		return a.out, err
 	case !a.done:
-		return a.out, kit.Refuse(protocol.RefusedState, "push: session %s left its host before the push began; nothing was pushed: resume the session and push again", s.id)
+		return a.out, kit.Refuse(protocol.RefusedState, "push: session %s left its host before the push began; nothing was pushed (unless the session ends, resume it and push again)", s.id)
 	}
 	return a.out, a.err
 }

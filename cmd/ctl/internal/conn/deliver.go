@@ -137,7 +137,7 @@ func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) err
 func notOffered(doing, word string, offered []string) error {
 	err := core.Refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
 	if word == "amend" {
-		return err.Hinted("the seed does not allow amendments; `ctl seed set SEED --amendments on` allows them in its next sessions")
+		return err.Hinted("codex proposed no rule here, or the session's seed did not allow amendments when the session got it; `ctl seed set SEED --amendments on` allows them in later sessions")
 	}
 	return err
 }

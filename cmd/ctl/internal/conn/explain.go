@@ -71,7 +71,7 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	case errors.As(err, &silent), errors.As(err, &deadline), errors.As(err, &canceled), errors.As(err, &precond), errors.As(err, &unready),
 		errors.Is(err, context.DeadlineExceeded):
 		return core.Unreachable("%s: no worker answered within %s", doing, t.App.Wait(AnswerWait)).
-			Hinted("is a worker running? `ctl status` shows them; the request may have been taken: check before you repeat it").Because(err)
+			Hinted("is a worker running? `ctl status` shows them; if you asked for a change, check before you repeat it").Because(err)
 	case errors.As(err, &queryFail), errors.As(err, &badArg):
 		return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 	case errors.As(err, &busy):
@@ -82,7 +82,7 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	var unavailable *serviceerror.Unavailable
 	if errors.As(err, &unavailable) {
 		return core.Unreachable("%s: Temporal at %s went away: %s", doing, t.Address, FirstSentence(err)).
-			Hinted("the request may have been taken: check before you repeat it").Because(err)
+			Hinted("if you asked for a change, check before you repeat it").Because(err)
 	}
 	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 }

@@ -31,12 +31,12 @@ func TestWhatIsNotThereComesWithWhereToLook(t *testing.T) {
 // is not about the session.
 func TestARefusalPointsOnlyToWhatIsMissing(t *testing.T) {
 	for message, want := range map[string]string{
-		`zone default has no host "web-9"`:                                          "`ctl host list` shows what there is",
-		`host web-1: zone default has no jump host "bastion"`:                       "`ctl host list` shows what there is",
-		`there is no seed "team"`:                                                   "`ctl seed list` shows what there is",
-		`session s1 knows no message "m7"`:                                          "",
-		"decide s1.9: no such approval: session s1 has had only 3 approvals so far": "",
-		"session s1 keeps no turn 4: it does not exist":                             "",
+		`zone default has no host "web-9"`:                                                                "`ctl host list` shows what there is",
+		`host web-1: zone default has no jump host "bastion"`:                                             "`ctl host list` shows what there is",
+		`there is no seed "team"`:                                                                         "`ctl seed list` shows what there is",
+		`session s1 knows no message "m7"`:                                                                "",
+		"decide s1.9: no such approval: session s1 has had only 3 approvals so far":                       "",
+		"session s1 keeps no turn 4: it does not exist, or only the transcript has it (`ctl transcript`)": "",
 	} {
 		codec := payload.NewCodec("default")
 		e := refusal(codec, temporalsdk.NewApplicationError(message, protocol.RefusedNotFound))

@@ -94,7 +94,7 @@ func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err e
 			return err
 		}
 		if !spec.EndAt.After(spec.StartAt) || !spec.EndAt.After(time.Now()) {
-			return core.Usage("--until %s is in the past, or before --from: nothing would ever begin", f.until)
+			return core.Usage("--until %s is in the past, or not after --from: nothing would ever begin", f.until)
 		}
 	}
 	return nil

@@ -100,7 +100,7 @@ func park(ctx context.Context, a *core.App, id string, noWait bool) error {
 		doing: doing, signal: protocol.SignalPark, msg: protocol.Park{By: core.Person()}, check: quiet, becoming: "parking", noWait: noWait,
 		there: func(v protocol.SessionView) (bool, error) {
 			if v.State == protocol.Running || v.State == protocol.Waiting && v.Limit == nil {
-				return false, core.Refused("%s: the session got another message meanwhile and was not parked", doing)
+				return false, core.Refused("%s: the session got another message meanwhile and goes on", doing)
 			}
 			return v.State == protocol.Parked, nil
 		},

@@ -19,11 +19,11 @@ func TestLabelsAndSelectorsAreToldApart(t *testing.T) {
 		t.Errorf("they are %+v", opt)
 	}
 	for want, bad := range map[string]placeFlags{
-		"no host has both":   {labels: []string{"gpu=no", "gpu=yes"}, priority: 3},
-		"not a number":       {labels: []string{"mem>=much"}, priority: 3},
-		"--prefer: selector": {prefer: []string{"=v"}, priority: 3},
-		"is not a tenant":    {tenant: "The Team", priority: 3},
-		"want 1 (first) to":  {priority: 6},
+		"no host has both":           {labels: []string{"gpu=no", "gpu=yes"}, priority: 3},
+		"not a number":               {labels: []string{"mem>=much"}, priority: 3},
+		"--prefer: selector":         {prefer: []string{"=v"}, priority: 3},
+		"is not a tenant":            {tenant: "The Team", priority: 3},
+		"want 1 (first) to 5 (last)": {priority: 6},
 	} {
 		err := bad.set(&session.Options{})
 		if core.ExitCode(err) != core.ExitUsage || !strings.Contains(err.Error(), want) {

@@ -184,7 +184,7 @@ func TestOnlySignaturesOfApproversDecide(t *testing.T) {
 	}{
 		{6, "only signed decisions count", []string{"approval", "accept", a.ID}},
 		{6, "only signed decisions count", []string{"approval", "decline", a.ID}},
-		{6, "it is not by an allowed signer", accept(stranger.file)},
+		{6, "its key is not that of an allowed signer", accept(stranger.file)},
 		{6, "was valid until 2020-01-01T00:00:00Z", accept(old.file)},
 		{6, "is not valid at ", accept(late.file + "-cert.pub")},
 		{6, "digest", append(accept(ann.file), "--digest", strings.Repeat("0", 64))},

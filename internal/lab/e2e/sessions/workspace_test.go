@@ -23,7 +23,7 @@ func TestAWorkspaceThatCannotBeMadeLeavesNothingAndSaysWhy(t *testing.T) {
 		says, hint      string
 	}{
 		{"ws-norepo", "", filepath.Join(t.TempDir(), "nothing.git"), "clone ", "check the URL"},
-		{"ws-hangs", "after_create: 'echo waiting; sleep 1000 & wait'\ntimeout: 10s\n", "", "hook after_create did not end within 10s and was stopped on web-1: waiting", "timeout"},
+		{"ws-hangs", "after_create: 'echo waiting; sleep 1000 & wait'\ntimeout: 10s\n", "", "hook after_create was stopped, because it did not end within 10s on web-1: waiting", "timeout"},
 		{"ws-fails", "before_run: 'echo no luck; exit 7'\n", "", "hook before_run failed with status 7 on web-1: no luck", "--hooks"},
 	} {
 		args := []string{"run", "--host", "web-1", "--seed", "team", "--id", c.id}
