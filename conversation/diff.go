@@ -45,7 +45,7 @@ func (t *turns) handDiff() {
 	}
 	d.Text = t.redact(d.Text)
 	if len(d.Text) > MaxDiff {
-		// at a line's end, so that it is still a diff
+		// Cut at the end of a line, so that the text is still a diff.
 		d.Text, d.Cut = d.Text[:strings.LastIndexByte(d.Text[:MaxDiff], '\n')+1], true
 	}
 	t.err, t.diff = sink.Diff(d), nil

@@ -11,7 +11,7 @@ import (
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
-// A busyHost takes long for every script. Its process ends only when it was killed, and is
+// A busyHost takes long for every script, by the test's fake clock. Its process ends only when it was killed, and is
 // seen once more in the round that kills it.
 type busyHost struct {
 	hostexec.Host

@@ -64,8 +64,8 @@ func (n SeedNow) IsFree(holder string) bool {
 type RecoverSeedInput struct {
 	Seed  protocol.SeedRef `json:"seed"`
 	Claim protocol.Claim   `json:"claim"`
-	// Generation is the session's when it held the seed, if known. What a later one has on
-	// the host is left alone.
+	// Generation is the generation of the session that held the seed, if known. A folder of
+	// a later generation is left alone.
 	Generation int64 `json:"generation,omitempty"`
 }
 

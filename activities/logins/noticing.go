@@ -45,7 +45,7 @@ func (k *Keeper) Noticing(ctx context.Context, size int64, read *atomic.Int64) *
 	return n
 }
 
-// Before returns what to call before a line is folded.
+// Before returns the function that the pump calls before it folds a line.
 func (n *noticing) Before(ctx context.Context) func(end int64, piece bool) {
 	if n == nil {
 		return nil

@@ -96,7 +96,7 @@ type ParkSessionResult struct {
 	Seq      int64          `json:"seq"`
 }
 
-// RestoreSpec says from what a session goes on.
+// RestoreSpec names the snapshot that a session continues from.
 type RestoreSpec struct {
 	// Snapshot is restored unless the host's folder is unchanged since generation Warm was
 	// parked.

@@ -11,8 +11,8 @@ func TestAFetchedFileHasTheNameThatWasAskedFor(t *testing.T) {
 		{"src", "./src/a/b.go", "src/a/b.go"},
 		{"src/", "./src/a", "src/a"},
 		{".", "./.envrc", ".envrc"},
-		{"/home/x/work/report.md", "/home/x/work/report.md", "report.md"},
-		{"/home/x/work/src", "/home/x/work/src/a/b.go", "src/a/b.go"},
+		{"/srv/work/report.md", "/srv/work/report.md", "report.md"},
+		{"/srv/work/src", "/srv/work/src/a/b.go", "src/a/b.go"},
 		{"report.md", "./.envrc", ""},
 		{"report.md", "./report.md/../.envrc", ""},
 		{"src", "./srcs/a", ""},
@@ -20,8 +20,8 @@ func TestAFetchedFileHasTheNameThatWasAskedFor(t *testing.T) {
 		{"src", "/src/a", ""},
 		{".", "/etc/passwd", ""},
 		{".", "../a", ""},
-		{"/home/x/work/src", "/home/x/work/other", ""},
-		{"/home/x/work/src", "./src/a", ""},
+		{"/srv/work/src", "/srv/work/other", ""},
+		{"/srv/work/src", "./src/a", ""},
 		{"/", "/etc/passwd", ""},
 	} {
 		name, ok := fetchedName([]string{"other", c.asked}, c.listed)

@@ -124,9 +124,6 @@ func (s *stage) row(ctx context.Context, o options, k *kind, row row, nth int) *
 
 func (r *rowRun) report(o options, k *kind, took time.Duration) {
 	verdict, found := "ok", ""
-	if r.tries > 1 {
-		verdict += fmt.Sprintf(" at try %d", r.tries)
-	}
 	if !r.res.Clean() {
 		verdict = "FAILED"
 		var trace []string
@@ -135,6 +132,9 @@ func (r *rowRun) report(o options, k *kind, took time.Duration) {
 		}
 		found = r.res.Report(k.counts, fmt.Sprintf("go run ./internal/lab/faults -seed %d -only %q -moment %q -runs %d -nth %d",
 			o.seed, k.name+": "+r.res.Subject, r.res.Moment, 200*(r.res.Nth+1), r.res.Nth), trace)
+	}
+	if r.tries > 1 {
+		verdict += fmt.Sprintf(" at try %d", r.tries)
 	}
 	r.say("%s %s: %-32s %-8s %s, %s%s", time.Now().UTC().Format("15:04:05"), k.name, r.res.Subject, r.res.Moment, verdict, took.Round(100*time.Millisecond), found)
 }

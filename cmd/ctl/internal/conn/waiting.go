@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// WaitNews remembers what the user was last told.
+// WaitNews remembers the last message to the user about a wait.
 type WaitNews struct{ told string }
 
 // News returns a line that says what a turn waits for. It returns "" if the turn waits for

@@ -346,7 +346,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	return c
 }
 
-// showKept prints what the store has of a closed session.
+// showKept prints the snapshots and other records that the store has of a closed session.
 func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v protocol.SessionView) {
 	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
