@@ -346,7 +346,8 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	return c
 }
 
-// showKept prints the snapshots and other records that the store has of a closed session.
+// showKept prints why a closed session's folder was given up, if it was, and what its last
+// snapshot holds.
 func showKept(ctx context.Context, a *core.App, t *conn.Conn, p *core.Printer, v protocol.SessionView) {
 	if v.Error != nil && v.Error.Kind == protocol.ErrTypeDiscarded {
 		p.Printf("%s\n", p.Paint(core.Red, core.Clean(v.Error.Message)))
