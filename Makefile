@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
+# Without paths in what is compiled, every clone on a machine shares one build cache.
+export GOFLAGS += -trimpath
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
 .PHONY: all build tools versions demo check c-compiler test lint conformance schema faults fleet bench record golden freeze clean

@@ -256,11 +256,11 @@ func Lines[T any](ctx context.Context, l *Lab, args ...string) ([]T, error) {
 }
 
 // Until polls until cond holds or ctx ends. Its error includes the last one of
-// cond.
+// cond. A poll may run ctl, which costs the machine a good part of a second. So the pauses
+// are twice as long as the polls, from 100 ms to 1 s.
 func Until(ctx context.Context, what string, cond func() (bool, error)) error {
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
 	for {
+		began := time.Now()
 		ok, err := cond()
 		if ok && err == nil {
 			return nil
@@ -268,7 +268,7 @@ func Until(ctx context.Context, what string, cond func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("waited in vain for %s", what), err)
-		case <-tick.C:
+		case <-time.After(min(max(2*time.Since(began), 100*time.Millisecond), time.Second)):
 		}
 	}
 }

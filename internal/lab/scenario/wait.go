@@ -14,7 +14,7 @@ const Patience = 4 * time.Minute
 type Wait struct {
 	Most time.Duration // in all
 	Try  time.Duration // a single attempt
-	Gap  time.Duration // between two attempts
+	Gap  time.Duration // between two attempts; longer, up to 1 s, after an attempt that took long
 }
 
 // Again retries do, which may fail while something is struck, until it
@@ -36,6 +36,7 @@ func (w Wait) For(ctx context.Context, what string, do func(context.Context) err
 	ctx, cancel := context.WithTimeout(ctx, w.Most)
 	defer cancel()
 	for {
+		began := time.Now()
 		try, stop := context.WithTimeout(ctx, w.Try)
 		err := do(try)
 		stop()
@@ -43,7 +44,7 @@ func (w Wait) For(ctx context.Context, what string, do func(context.Context) err
 		if err == nil || errors.As(err, &end) {
 			return err
 		}
-		if Sleep(ctx, w.Gap); ctx.Err() != nil {
+		if Sleep(ctx, max(w.Gap, min(2*time.Since(began), time.Second))); ctx.Err() != nil {
 			return fmt.Errorf("waited in vain for %s: %w", what, err)
 		}
 	}
