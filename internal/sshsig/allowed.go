@@ -422,3 +422,6 @@ func rsaBits(key ssh.PublicKey) int {
 	}
 	return 0
 }
+
+// MatchPrincipal reports whether patterns, as of an authority's line, allow a principal.
+func MatchPrincipal(patterns []string, name string) bool { return matchList(patterns, name) }

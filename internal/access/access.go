@@ -1,0 +1,158 @@
+package access
+
+import (
+	"fmt"
+	"slices"
+
+	"cel.dev/cel-go/cel"
+	"cel.dev/cel-go/common/types"
+
+	"fairlead.dev/fairlead/internal/sshsig"
+)
+
+// Access is a parsed file.
+type Access struct {
+	// Digest is the SHA-256 of the file, in hex.
+	Digest string
+	// Warnings name parts of the file that are probably not meant so, with their lines.
+	Warnings []string
+
+	people   map[string]person
+	revoked  revoked
+	groups   map[string][]string // of each person or certificate name
+	bindings []binding
+	signers  *sshsig.Allowed
+}
+
+type person struct {
+	Name string   `yaml:"name"`
+	Keys []string `yaml:"keys"`
+}
+
+type binding struct {
+	name  string
+	line  int
+	roles []Role
+	to    []string // names, group:NAME, or everybody
+	when  string
+	cond  cel.Program // nil: always
+}
+
+// A Request is what somebody wants to do to what.
+type Request struct {
+	Who    string
+	Groups []string // those that the issuer of a login names, beside those of the file
+	Verb   Verb
+	Object Object
+}
+
+// An Object is what a request is about. Fields that do not apply are empty.
+type Object struct {
+	Session    string            `json:"session,omitempty"`
+	Owner      string            `json:"owner,omitempty"`  // who started the session, batch or schedule
+	Labels     map[string]string `json:"labels,omitempty"` // of the session
+	Host       string            `json:"host,omitempty"`
+	HostLabels map[string]string `json:"host_labels,omitempty"`
+	Seed       string            `json:"seed,omitempty"`
+	Tenant     string            `json:"tenant,omitempty"`
+}
+
+// An Answer says whether a request is allowed, and by what.
+type Answer struct {
+	Allowed bool   `json:"allowed"`
+	Binding string `json:"binding,omitempty"` // the first that allows it
+	Line    int    `json:"line,omitempty"`
+	// Reason says why nothing allows it.
+	Reason string `json:"reason,omitempty"`
+	// Passed are the bindings that name the principal and do not allow the request.
+	Passed []Passed `json:"passed,omitempty"`
+	Access string   `json:"access"` // the file's digest
+}
+
+// Passed says why a binding does not allow a request.
+type Passed struct {
+	Binding string `json:"binding"`
+	Line    int    `json:"line"`
+	Reason  string `json:"reason"`
+}
+
+// Signers are those whose signatures count.
+func (a *Access) Signers() *sshsig.Allowed { return a.signers }
+
+// Groups returns the groups that the file puts a principal into.
+func (a *Access) Groups(who string) []string { return slices.Clone(a.groups[who]) }
+
+// Roles returns the roles that bindings give to a principal, whatever their conditions.
+func (a *Access) Roles(who string, groups []string) (all []Role) {
+	for _, r := range Roles {
+		if slices.ContainsFunc(a.bindings, func(b binding) bool { return slices.Contains(b.roles, r) && a.names(b, who, groups) }) {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// Decide answers a request.
+func (a *Access) Decide(r Request) Answer {
+	no := Answer{Access: a.Digest}
+	switch {
+	case r.Who == "":
+		no.Reason = "nobody is named as principal"
+		return no
+	case a.revoked.person(r.Who):
+		no.Reason = fmt.Sprintf("%s is revoked", r.Who)
+		return no
+	case !slices.Contains(Verbs, r.Verb):
+		no.Reason = fmt.Sprintf("%.40q is none of the verbs: %s", r.Verb, names(Verbs))
+		return no
+	}
+	named := false
+	for _, b := range a.bindings {
+		if !a.names(b, r.Who, r.Groups) {
+			continue
+		}
+		named = true
+		if !slices.ContainsFunc(b.roles, func(role Role) bool { return slices.Contains(role.Verbs(), r.Verb) }) {
+			no.Passed = append(no.Passed, Passed{b.name, b.line, fmt.Sprintf("its roles do not allow %s: %s", r.Verb, names(b.roles))})
+			continue
+		}
+		if why := a.holds(b, r); why != "" {
+			no.Passed = append(no.Passed, Passed{b.name, b.line, why})
+			continue
+		}
+		return Answer{Allowed: true, Binding: b.name, Line: b.line, Passed: no.Passed, Access: a.Digest}
+	}
+	no.Reason = fmt.Sprintf("no binding that names %s allows %s here", r.Who, r.Verb)
+	if !named {
+		no.Reason = fmt.Sprintf("no binding names %s or a group that %s is in", r.Who, r.Who)
+	}
+	return no
+}
+
+func (a *Access) names(b binding, who string, groups []string) bool {
+	return slices.ContainsFunc(b.to, func(to string) bool {
+		group, is := groupName(to)
+		switch {
+		case to == everybody:
+			return true
+		case is:
+			return slices.Contains(groups, group) || slices.Contains(a.groups[who], group)
+		}
+		return to == who
+	})
+}
+
+// holds returns why the condition of a binding is not met, or "".
+func (a *Access) holds(b binding, r Request) string {
+	if b.cond == nil {
+		return ""
+	}
+	out, _, err := b.cond.Eval(facts{a, r})
+	switch {
+	case err != nil:
+		return fmt.Sprintf("its condition failed: %.200s", oneLine(err.Error()))
+	case out != types.True:
+		return "its condition does not hold: " + oneLine(b.when)
+	}
+	return ""
+}
