@@ -50,7 +50,7 @@ func (h *localHost) Run(ctx context.Context, c Command) (Result, error) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if err != nil {
-		err = fmt.Errorf("run on %s: %w", h.name, err)
+		err = fmt.Errorf("run on %s: %w", h.name, SentBy(h, err))
 	}
 	return res, err
 }
