@@ -63,7 +63,7 @@ func (h *localHost) Start(ctx context.Context, c Command) (Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w", h.name, err)
 	}
-	s, err := newStream(ctx, ch, c, &h.tasks)
+	s, err := newStream(ctx, ch, c, &h.tasks, h.name)
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w: %w", h.name, ErrUnreachable, err)
 	}

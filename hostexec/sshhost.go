@@ -163,7 +163,7 @@ func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
 		if c.TellFar && ch.conn.net.roundTrip() >= h.pool.farAway {
 			c = c.withEnv("FAIRLEAD_FAR", "1")
 		}
-		s, err := newStream(ctx, ch, c, &h.tasks)
+		s, err := newStream(ctx, ch, c, &h.tasks, h.name)
 		switch {
 		case err == nil:
 			return s, nil

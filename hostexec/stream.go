@@ -23,6 +23,7 @@ const eofGrace = time.Second
 type stream struct {
 	ctx  context.Context //nolint:containedctx // the stream lives as long as ctx: see Host.Start
 	ch   channel
+	host string
 	stop func() bool
 
 	began   chan struct{} // closed when the mark was seen or will never be
@@ -42,8 +43,8 @@ type stream struct {
 const mostStderr = 1 << 30
 
 // newStream sends c to a fresh shell and does not wait for it.
-func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, error) {
-	s := &stream{ctx: ctx, ch: ch, began: make(chan struct{}), errDone: make(chan struct{}), drowned: make(chan struct{})}
+func newStream(ctx context.Context, ch channel, c Command, t *tasks, host string) (*stream, error) {
+	s := &stream{ctx: ctx, host: host, ch: ch, began: make(chan struct{}), errDone: make(chan struct{}), drowned: make(chan struct{})}
 	mark := script.NewMark()
 	select {
 	case err := <-t.write(ch, streamLine(mark, c), nil):
@@ -73,9 +74,11 @@ func (s *stream) begin(mark string) {
 	if err == nil {
 		return
 	}
+	var flood *FloodError
 	switch {
-	case errors.Is(err, ErrFlood):
-		s.noMark = err
+	case errors.As(err, &flood):
+		flood.Host = s.host
+		s.noMark = flood
 		s.ch.Close()
 		return
 	case s.flooded() != nil:
@@ -159,11 +162,13 @@ func (s *stream) keepTail(mark string) {
 // drown ends the stream if err says that the host sent too much. Only keepTail calls it,
 // once.
 func (s *stream) drown(err error) {
-	if !errors.Is(err, ErrFlood) {
+	var flood *FloodError
+	if !errors.As(err, &flood) {
 		return
 	}
+	flood.Host = s.host
 	s.mu.Lock()
-	s.flood = err
+	s.flood = flood
 	s.mu.Unlock()
 	close(s.drowned)
 	s.ch.Close()

@@ -129,7 +129,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 			p.hosts.finds(n, noRoute())
 			at := time.Duration(i) * 300 * time.Millisecond
 			p.RegisterDelayedCallback(func() {
-				p.SignalWorkflow(lease.SignalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
+				p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
 			}, at)
 		}
 	})

@@ -397,6 +397,7 @@ func (w *wire) end() wireEnd {
 	}
 	var exit *hostexec.ExitError
 	switch {
+	case errors.Is(err, hostexec.ErrFlood):
 	case !errors.As(err, &exit):
 		if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: the attachment ended: %w", hostexec.ErrOutcomeUnknown, err)

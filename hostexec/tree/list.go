@@ -225,8 +225,8 @@ type treeLister struct {
 	began func(clock time.Time)
 
 	unordered bool
-	most      int64 // entries; 0 is none
-	told      int64 // entries
+	most      int64 // the host may list so many entries
+	told      int64
 
 	long      []byte // a record that exceeds the buffer of in
 	any       bool
@@ -234,9 +234,9 @@ type treeLister struct {
 	held      []Entry
 	heldBytes int // of held and flags, see keep
 	flags     map[string]byte
-	status string // of find
-	sorted string // of sort
-	ended  string // of the host's tools, see toolsEnded
+	status    string // of find
+	sorted    string // of sort
+	ended     string // of the host's tools, see toolsEnded
 }
 
 const (

@@ -111,7 +111,7 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 
 // maxExtents bounds the parts of a file between holes, which are held in memory. A block of
 // the map has 21.
-const maxExtents = 1 << 20
+const maxExtents = 2 << 20
 
 func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	bad := fmt.Errorf("%w: a damaged map of holes in the archive", script.ErrGarbled)
