@@ -67,30 +67,3 @@ func ReadLine(in *bufio.Reader, most int, what string) (string, error) {
 		}
 	}
 }
-
-// A limitedReader fails with a FloodError when its reader has given more than left bytes.
-type limitedReader struct {
-	r     io.Reader
-	left  int64
-	flood FloodError
-}
-
-// LimitReader returns a reader that gives at most most bytes of r. If r has more, the error
-// is a *FloodError.
-func LimitReader(r io.Reader, most int64, what string) io.Reader {
-	return &limitedReader{r: r, left: most, flood: FloodError{What: what, Limit: most}}
-}
-
-func (l *limitedReader) Read(p []byte) (int, error) {
-	if l.left < 0 {
-		return 0, &l.flood
-	}
-	if int64(len(p)) > l.left+1 {
-		p = p[:l.left+1] // one more shows that there is more
-	}
-	n, err := l.r.Read(p)
-	if l.left -= int64(n); l.left < 0 {
-		return n - 1, &l.flood
-	}
-	return n, err
-}

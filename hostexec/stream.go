@@ -40,7 +40,7 @@ type stream struct {
 
 // mostStderr bounds the standard error of a stream, of which the end is kept. tar may print
 // a line for each of a million files.
-const mostStderr = 1 << 30
+const mostStderr = 256 << 20
 
 // newStream sends c to a fresh shell and does not wait for it.
 func newStream(ctx context.Context, ch channel, c Command, t *tasks, host string) (*stream, error) {
@@ -147,7 +147,7 @@ func (s *stream) keepTail(mark string) {
 		s.mu.Lock()
 		s.tail = append(s.tail, rest...)
 		if len(s.tail) > 2*stderrTail {
-			s.tail = bytes.Clone(script.LastBytes(s.tail, stderrTail))
+			s.tail = append(s.tail[:0], script.LastBytes(s.tail, stderrTail)...)
 		}
 		s.mu.Unlock()
 		if err != nil {
