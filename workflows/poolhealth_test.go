@@ -312,11 +312,13 @@ func TestAHostThatSendsTooMuchIsQuarantinedForAnHour(t *testing.T) {
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
 	p.at(time.Second, func() {
 		p.hosts.probed()
-		p.SignalWorkflow(lease.SignalRelease, lease.Release{Holder: "z", Generation: 1})
 		p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: "web-1", Problem: flood})
 		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
 	})
-	p.at(2*time.Second, func() { quarantined("at once") })
+	p.at(2*time.Second, func() {
+		quarantined("at once")
+		p.forget()
+	})
 	p.at(10*time.Minute, func() {
 		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
 		p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Failed: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "no route"}})
