@@ -36,7 +36,7 @@ func (l *LentAgent) Close() { l.back() }
 // connection of its own, because every command on a shared connection could use the agent.
 func (p *Pool) LendAgent(ctx context.Context, h Host) (*LentAgent, error) {
 	fail := func(err error) (*LentAgent, error) {
-		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), err)
+		return nil, fmt.Errorf("lend %s the SSH agent: %w", h.Name(), SentBy(h, err))
 	}
 	if p.opts.Agent == "" {
 		return fail(fmt.Errorf("%w: this worker has none (SSH_AUTH_SOCK)", ErrNoAgent))

@@ -109,7 +109,7 @@ echo "free $(df -Pk -- "$d" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 for s in "$1"/codex/*/stamp; do
 	[ -x "${s%/*}/bin/codex" ] || continue
 	t=${s%/*}
-	echo "stamp ${t##*/} $(cat -- "$s")"
+	echo "stamp ${t##*/} $(head -c 4096 -- "$s")"
 done
 :`
 

@@ -105,7 +105,7 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 		if errors.Is(err, kit.ErrHandOver) {
 			f.Delay = kit.HandOver
 		}
-		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
+		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced) && !errors.Is(err, hostexec.ErrFlood)
 		if errors.Is(err, hostexec.ErrNoSpace) {
 			// codex goes on once there is room.
 			err = f.UntilRoom(err)

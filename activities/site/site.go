@@ -46,8 +46,10 @@ type Deps struct {
 	Unprotected string
 	// AnyVersion allows codex versions outside of conversation's range.
 	AnyVersion bool
-	// Temporal is for Engine and WatchHost's signals; it may be nil without them.
+	// Temporal is for Engine and signals; it may be nil without them.
 	Temporal client.Client
+	// Zone is the worker's, whose pool has its hosts.
+	Zone string
 	// Namespace is an id: see NamespaceID.
 	Namespace string
 	// TokenEndpoint is for refreshing logins, here and on hosts. Issuer is for logging in

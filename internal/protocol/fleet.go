@@ -104,7 +104,7 @@ type HostHealth struct {
 const (
 	HealthOK          = "ok"
 	HealthSuspect     = "suspect"
-	HealthQuarantined = "quarantined" // probes fail too: no sessions until one succeeds
+	HealthQuarantined = "quarantined" // probes fail too, or it sends too much: no sessions until one succeeds
 )
 
 // Draining says how a host is emptied.

@@ -90,7 +90,7 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
-// HostAway says that a watched host cannot be reached.
+// HostAway says that a host cannot be reached, or sends too much.
 type HostAway struct {
 	Host    string  `json:"host"`
 	Problem Problem `json:"problem"`

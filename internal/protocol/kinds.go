@@ -153,6 +153,10 @@ const ErrTypeLoginUnsaved = "login_unsaved"
 // ErrTypeUnfit means that a host that answers lacks something that sessions need.
 const ErrTypeUnfit = "host_unfit"
 
+// ErrTypeHostFlood means that a host sent more than it may. The details then also hold the
+// host's name. No retry comes: the pool quarantines the host.
+const ErrTypeHostFlood = "host_flood"
+
 // ErrTypeRootMissing means that the root folder of a prepared session is not on its host
 // now. Its content counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"

@@ -23,7 +23,7 @@ var PassingKinds = []string{
 }
 
 var lastingKinds = []string{
-	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
+	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
 	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
 	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
 	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
@@ -45,7 +45,7 @@ var lastingKinds = []string{
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread
 //
-// lastingKinds last: the host refuses us or lacks something, the request is wrong, the
+// lastingKinds last: the host refuses us, sends too much, or lacks something, the request is wrong, the
 // credential is of no use, a person has to decide, a limit is reached (on_limit decides
 // about quota and rate_limit), codex refuses, or what may have had effects is not repeated
 // (outcome_unknown).

@@ -237,9 +237,6 @@ const SignalLooked = "folders"
 // SignalHostBack tells a pool that a host was reached again.
 const SignalHostBack = "host_back"
 
-// SignalHostBack tells a pool that a host was reached.
-const SignalHostAway = "host_away"
-
 // LeftBehind is a session's report about a host that is not clean when it gives back the
 // slot.
 type LeftBehind struct {
