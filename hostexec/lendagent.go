@@ -5,15 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"path"
 	"strings"
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec/internal/script"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
+	"fairlead.dev/fairlead/internal/localsocket"
 )
 
 // ErrNoAgent means that the worker has no SSH agent, or that the host refuses agent
@@ -127,7 +128,7 @@ func lend(ctx context.Context, client *ssh.Client, socket string) (string, error
 type signOnly struct{ socket string }
 
 func (a signOnly) with(use func(agent.ExtendedAgent) error) error {
-	conn, err := net.Dial("unix", a.socket)
+	conn, err := localsocket.DialAgent(context.Background(), a.socket)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -24,7 +25,7 @@ import (
 // done.
 var ErrUnreachable = errors.New("no worker answers")
 
-// ClientOptions are for a worker beyond its own machine.
+// ClientOptions say how a client and a worker recognize each other.
 type ClientOptions struct {
 	// Token is the bearer token.
 	Token string
@@ -32,6 +33,8 @@ type ClientOptions struct {
 	CA string
 	// ServerName is expected in the certificate, if not the address's host.
 	ServerName string
+	// Owners are users, beside our own and root, that may listen on a unix socket.
+	Owners []int
 	// Patience is how long a broken feed is retried; default 30 s.
 	Patience time.Duration
 }
@@ -71,7 +74,7 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 		c.base = "http://worker"
 		path := u.Path
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
+			return localsocket.Dial(ctx, path, opts.Owners...)
 		}
 	case "http":
 		if !loopbackName(u.Host) {

@@ -52,7 +52,8 @@
 //
 // # Who may connect
 //
-// A unix socket (mode 0600) serves the worker's own user. A loopback address serves every
+// A unix socket (mode 0600) serves the worker's own user and root, and closes connections of
+// other users. A client sends nothing to a socket of another user. A loopback address serves every
 // user of the machine, but no browser. Any other address needs a certificate and a bearer
 // token. Seeds, secret answers and tokens for git servers travel only over a unix socket or
 // TLS. A token is never in a URL or a log.
