@@ -22,6 +22,7 @@ const MaxSocketPath = 103
 var (
 	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 	identityPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	ownerPattern    = regexp.MustCompile(`^([0-9]{1,10}|[A-Za-z_][A-Za-z0-9._-]{0,31})$`)
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
@@ -154,11 +155,16 @@ func (c *Config) checkAPI() (p []Problem) {
 	if (a.TLS != nil) && (a.TLS.Cert == "") != (a.TLS.Key == "") {
 		p = append(p, c.at("api.tls", "cert and key go together"))
 	}
-	if a.Address != "" {
-		u, err := url.Parse(a.Address)
-		if err != nil || u.User != nil || !(u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname())) {
-			p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	if a.Address != "" && !isAPIAddress(a.Address) {
+		p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	}
+	for _, address := range a.Workers {
+		if !isAPIAddress(address) {
+			p = append(p, c.at("api.workers", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(address)))
 		}
+	}
+	if a.Owner != "" && !ownerPattern.MatchString(a.Owner) {
+		p = append(p, c.at("api.owner", "%q is not the name or the id of a user", shorten(a.Owner)))
 	}
 	p = append(p, c.checkCodec()...)
 	if a.Listen == "" {
@@ -185,6 +191,11 @@ func (c *Config) checkAPI() (p []Problem) {
 		p = append(p, c.at("api.listen", "%s is not loopback: it needs api.token_file", a.Listen))
 	}
 	return p
+}
+
+func isAPIAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.User == nil && (u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
 
 func (c *Config) checkCodec() (p []Problem) {
