@@ -50,7 +50,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer blobs.Close()
-	metrics, err := serveMetrics(conf.Metrics.Listen, conf.Metrics.Pprof, log)
+	metrics, err := serveMetrics(conf.Metrics, log)
 	if err != nil {
 		return err
 	}

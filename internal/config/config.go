@@ -122,8 +122,11 @@ type Timeouts struct {
 // Metrics says where Prometheus metrics are served; empty means nowhere.
 type Metrics struct {
 	Listen string `yaml:"listen"`
-	// Pprof also serves Go's profiler at /debug/pprof.
+	// Pprof also serves Go's profiler at /debug/pprof, on a loopback address only.
 	Pprof bool `yaml:"pprof"`
+	// Hosts are more names by which the metrics are reached. localhost, IP addresses, the
+	// machine's name and, beyond loopback, names without a dot need not be listed.
+	Hosts []string `yaml:"hosts"`
 }
 
 // Seeds configures the care of logins.
