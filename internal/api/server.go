@@ -36,6 +36,7 @@ type Options struct {
 	Chunks     *chunks.Store
 	Hub        *Hub
 	Sessions   Sessions
+	Seeds      Seeds
 	Workspaces Workspaces
 	// Status is called at every request for it.
 	Status func() Status
