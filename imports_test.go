@@ -18,10 +18,11 @@ const module = "fairlead.dev/fairlead/"
 var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "hostexec/internal/lentkey", "conversation", "conversation/wire", "internal/store", "internal/sshsig", "internal/protocol"}
 
 // vocabulary is imported by leaves, too, and so is shellWords. Both import the standard
-// library alone.
+// library alone. localSocket is imported by leaves and imports nothing of ours.
 const (
-	vocabulary = "internal/protocol"
-	shellWords = "internal/shellwords"
+	vocabulary  = "internal/protocol"
+	shellWords  = "internal/shellwords"
+	localSocket = "internal/localsocket"
 )
 
 // chunkStore keeps content and knows no snapshots.
@@ -163,9 +164,12 @@ func forbidden(dir string, test bool, imported string) string {
 		return chunkStore + " knows the store alone"
 	}
 	for _, leaf := range leaves {
-		if dir == leaf && !test && strings.HasPrefix(imported, module) && imported != module+vocabulary && imported != module+shellWords && !sameTree(dir, imported) {
-			return leaf + " is a leaf and imports nothing of ours outside its tree but " + vocabulary + " and " + shellWords
+		if dir == leaf && !test && strings.HasPrefix(imported, module) && imported != module+vocabulary && imported != module+shellWords && imported != module+localSocket && !sameTree(dir, imported) {
+			return leaf + " is a leaf and imports nothing of ours outside its tree but " + vocabulary + ", " + shellWords + " and " + localSocket
 		}
+	}
+	if dir == localSocket && !test && strings.HasPrefix(imported, module) {
+		return localSocket + " imports nothing of ours"
 	}
 	if first, _, _ := strings.Cut(imported, "/"); (dir == vocabulary || dir == shellWords) && !test && strings.Contains(first, ".") {
 		return dir + " imports the standard library alone"

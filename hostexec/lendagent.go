@@ -21,6 +21,7 @@ import (
 
 	"fairlead.dev/fairlead/hostexec/internal/lentkey"
 	"fairlead.dev/fairlead/hostexec/internal/script"
+	"fairlead.dev/fairlead/internal/localsocket"
 )
 
 // Reasons not to lend an agent.
@@ -127,7 +128,7 @@ func (p *Pool) loan(terms AgentTerms, host string) (*lentkey.Loan, error) {
 
 // withAgent connects to the pool's agent, which may ask a person.
 func (p *Pool) withAgent(use func(agent.ExtendedAgent) error) error {
-	conn, err := net.Dial("unix", p.opts.Agent)
+	conn, err := localsocket.DialAgent(context.Background(), p.opts.Agent)
 	if err != nil {
 		return err
 	}

@@ -262,7 +262,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 // The SDK uses different tags for one metric in different places.
 func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	var log bytes.Buffer
-	m, err := serveMetrics("127.0.0.1:0", true, newLogger(config.Default(), &log))
+	m, err := serveMetrics(config.Metrics{Listen: "127.0.0.1:0", Pprof: true}, newLogger(config.Default(), &log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +276,16 @@ func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	}
 	m.watch("fairlead_test", "A gauge.", func() float64 { return 7 })
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(log.String())
+	page, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/debug/pprof/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Host = "evil.example"
+	if resp, err := http.DefaultClient.Do(page); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a page that led its name here got %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
 	resp, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -50,7 +50,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer blobs.Close()
-	metrics, err := serveMetrics(conf.Metrics.Listen, conf.Metrics.Pprof, log)
+	metrics, err := serveMetrics(conf.Metrics, log)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
-	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, chunks, hub, temporal, who.get, log
+	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ const MaxSocketPath = 103
 var (
 	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 	identityPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	ownerPattern    = regexp.MustCompile(`^([0-9]{1,10}|[A-Za-z_][A-Za-z0-9._-]{0,31})$`)
+	hostPattern     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
@@ -105,11 +107,7 @@ func (c *Config) check() []Problem {
 		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")
 	}
 	p = append(p, c.checkTimeouts()...)
-	if c.Metrics.Listen != "" {
-		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
-			add("metrics.listen", "%v", err)
-		}
-	}
+	p = append(p, c.checkMetrics()...)
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
 	}
@@ -149,16 +147,41 @@ func (c *Config) checkSnapshots() (p []Problem) {
 	return p
 }
 
+func (c *Config) checkMetrics() (p []Problem) {
+	m := c.Metrics
+	for _, host := range m.Hosts {
+		if !hostPattern.MatchString(host) {
+			p = append(p, c.at("metrics.hosts", "%q is not the name of a host, such as worker-1.example", shorten(host)))
+		}
+	}
+	if m.Listen == "" {
+		return p
+	}
+	if err := checkHostPort(m.Listen, true); err != nil {
+		return append(p, c.at("metrics.listen", "%v", err))
+	}
+	if m.Pprof && !m.Loopback() {
+		// A token would cross the network in the clear.
+		p = append(p, c.at("metrics.pprof", "everybody who reaches %s could profile the worker: let metrics.listen be loopback (from elsewhere: ssh -L), or set pprof to false", m.Listen))
+	}
+	return p
+}
+
 func (c *Config) checkAPI() (p []Problem) {
 	a := c.API
 	if (a.TLS != nil) && (a.TLS.Cert == "") != (a.TLS.Key == "") {
 		p = append(p, c.at("api.tls", "cert and key go together"))
 	}
-	if a.Address != "" {
-		u, err := url.Parse(a.Address)
-		if err != nil || u.User != nil || !(u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname())) {
-			p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	if a.Address != "" && !isAPIAddress(a.Address) {
+		p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	}
+	for _, address := range a.Workers {
+		if !isAPIAddress(address) {
+			p = append(p, c.at("api.workers", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(address)))
 		}
+	}
+	if a.Owner != "" && !ownerPattern.MatchString(a.Owner) {
+		p = append(p, c.at("api.owner", "%q is not the name or the id of a user", shorten(a.Owner)))
 	}
 	p = append(p, c.checkCodec()...)
 	if a.Listen == "" {
@@ -185,6 +208,11 @@ func (c *Config) checkAPI() (p []Problem) {
 		p = append(p, c.at("api.listen", "%s is not loopback: it needs api.token_file", a.Listen))
 	}
 	return p
+}
+
+func isAPIAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.User == nil && (u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
 
 func (c *Config) checkCodec() (p []Problem) {
@@ -218,6 +246,12 @@ func (c *Config) Codec() bool { return c.API.CodecListen != "" && c.API.CodecLis
 // CodecLoopback reports whether the codec endpoint is loopback.
 func (c *Config) CodecLoopback() bool {
 	host, _, err := net.SplitHostPort(c.API.CodecListen)
+	return err == nil && isLoopback(host)
+}
+
+// Loopback reports whether metrics are served only on this machine.
+func (m Metrics) Loopback() bool {
+	host, _, err := net.SplitHostPort(m.Listen)
 	return err == nil && isLoopback(host)
 }
 

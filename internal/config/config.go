@@ -62,7 +62,12 @@ type API struct {
 	// token.
 	Listen string `yaml:"listen"`
 	// Address is where others reach this API. ctl tries it first.
-	Address   string `yaml:"address"`
+	Address string `yaml:"address"`
+	// Workers are addresses of more workers. ctl trusts addresses of the config, but not
+	// those that it learns from Temporal.
+	Workers []string `yaml:"workers"`
+	// Owner is the user, by name or id, that the worker runs as, if root's ctl asks it.
+	Owner     string `yaml:"owner"`
 	TLS       *TLS   `yaml:"tls"`
 	TokenFile string `yaml:"token_file"`
 	// CodecListen is the host:port of the codec endpoint. Empty or off means none. It needs
@@ -117,8 +122,11 @@ type Timeouts struct {
 // Metrics says where Prometheus metrics are served; empty means nowhere.
 type Metrics struct {
 	Listen string `yaml:"listen"`
-	// Pprof also serves Go's profiler at /debug/pprof.
+	// Pprof also serves Go's profiler at /debug/pprof, on a loopback address only.
 	Pprof bool `yaml:"pprof"`
+	// Hosts are more names by which the metrics are reached. localhost, IP addresses, the
+	// machine's name and, beyond loopback, names without a dot need not be listed.
+	Hosts []string `yaml:"hosts"`
 }
 
 // Seeds configures the care of logins.

@@ -99,6 +99,35 @@ func TestTheCodecEndpointIsLoopbackOrGuarded(t *testing.T) {
 	}
 }
 
+// The profiler shows what a worker does, and a token for it would cross the network in the
+// clear.
+func TestTheProfilerIsServedOnLoopbackAlone(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{listen: "127.0.0.1:9090", pprof: true}`: true, `{listen: "[::1]:9090", pprof: true}`: true, `{listen: "localhost:9090", pprof: true}`: true,
+		`{listen: "0.0.0.0:9090"}`: true, `{listen: ":9090", pprof: false}`: true, `{pprof: true}`: true, `{listen: ":9090", hosts: [worker-1.example]}`: true,
+		`{listen: "0.0.0.0:9090", pprof: true}`: false, `{listen: ":9090", pprof: true}`: false, `{listen: "worker-1:9090", pprof: true}`: false,
+		`{listen: ":9090", hosts: ["http://worker-1"]}`: false,
+	} {
+		_, err := Parse("/etc/fairlead/c.yaml", []byte("api: {token_file: t}\nmetrics: "+text+"\n"))
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "line 2: metrics.") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestWorkersAndOwnersAreChecked(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{workers: ["https://worker-1.example:7443", "unix:///run/fairlead/api.sock", "http://127.0.0.1:7000"]}`: true,
+		`{workers: ["http://worker-1.example:7000"]}`:                                                            false, `{workers: ["worker-1"]}`: false, `{workers: ["https://ann:secret@worker-1"]}`: false,
+		`{owner: fairlead}`: true, `{owner: "999"}`: true, `{owner: "a b"}`: false, `{owner: "-1"}`: false,
+	} {
+		_, err := Parse("/etc/fairlead/c.yaml", []byte("api: "+text+"\n"))
+		if (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
 func TestNoValueOfASecretFileOrURLIsRepeated(t *testing.T) {
 	_, err := Parse("c.yaml", []byte("store: {url: \"s3://user:hunter2@bucket\"}\n"))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {

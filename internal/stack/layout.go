@@ -15,6 +15,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -45,8 +46,8 @@ func (l layout) socket(n int) string {
 func (l layout) config(n int) string { return l.in("worker" + nth(n) + ".yaml") }
 
 func (l layout) prepare() error {
-	for _, dir := range []string{string(l), l.in("logs")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for _, dir := range []string{string(l), l.in("logs"), filepath.Dir(l.socket(0))} {
+		if err := localsocket.MakeFolder(dir); err != nil {
 			return fmt.Errorf("make the state folder: %w", err)
 		}
 	}

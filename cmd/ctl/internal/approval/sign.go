@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -188,8 +188,7 @@ func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]b
 	if socket == "" {
 		return nil, errors.New("there is no agent: SSH_AUTH_SOCK is not set")
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket)
+	conn, err := localsocket.DialAgent(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("reach the agent: %w", err)
 	}

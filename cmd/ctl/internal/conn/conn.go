@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -31,6 +32,7 @@ type Conn struct {
 	From      string // source of the address: flags, environment, config or stack
 	Codec     *payload.Codec
 	Silence   Silence
+	warned    sync.Map // addresses of workers that are not asked
 }
 
 func endpoint(a *core.App) (*dial.Target, error) {
@@ -52,7 +54,7 @@ func endpoint(a *core.App) (*dial.Target, error) {
 	case err == nil:
 		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey))
 	case !errors.Is(err, stack.ErrNone):
-		return nil, core.Failed("%v", err)
+		return nil, stackFailure(err)
 	}
 	target, err := dial.Resolve(sources...)
 	if err != nil {
@@ -73,6 +75,15 @@ func Stack(a *core.App) (*stack.Info, error) {
 		return nil, err
 	}
 	return stack.Read(dir)
+}
+
+// stackFailure keeps an error of ctl's own, with its hint.
+func stackFailure(err error) error {
+	var e *core.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return core.Failed("%v", err)
 }
 
 func stackRuns(a *core.App) bool {

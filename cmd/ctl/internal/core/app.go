@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/localsocket"
 	build "fairlead.dev/fairlead/internal/version"
 )
 
@@ -117,7 +119,8 @@ func (a *App) ConfigPath() (path string, explicit bool) {
 	return path, false
 }
 
-// StateDir returns the absolute path of the local stack's folder.
+// StateDir returns the absolute path of the local stack's folder. It fails if other users
+// could replace what is in there.
 func (a *App) StateDir() (string, error) {
 	dir := cmp.Or(a.Flags.State, os.Getenv("FAIRLEAD_STATE"))
 	if dir == "" {
@@ -131,7 +134,14 @@ func (a *App) StateDir() (string, error) {
 		}
 		dir = filepath.Join(base, "fairlead")
 	}
-	return filepath.Abs(dir)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := localsocket.CheckFolder(dir); errors.Is(err, localsocket.ErrFolder) {
+		return "", Failed("find the state folder: %v", err).Hinted("--state names another folder").Because(err)
+	}
+	return dir, nil
 }
 
 // OnClose registers c to be closed when ctl ends.

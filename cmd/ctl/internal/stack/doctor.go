@@ -167,6 +167,7 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("worker ready", err, "start one: `ctl up` (`ctl down` first, where a stack without workers is up), or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
+	add("addresses", untrusted(workers), "an address that is no worker of yours belongs to somebody who may poll the task queue: take that right away", "all workers proved who they are")
 	if len(statuses) == 0 {
 		return
 	}
@@ -196,6 +197,20 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
+}
+
+// untrusted names the workers that ctl sends nothing to, because they may be somebody else's.
+func untrusted(workers []conn.WorkerView) error {
+	var why []string
+	for _, w := range workers {
+		if w.Refused {
+			why = append(why, w.API+": "+w.Problem)
+		}
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(why, "; "))
 }
 
 // sameKeys checks that ctl and all workers encrypt with one key, and that our stack's UI

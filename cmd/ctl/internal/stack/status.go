@@ -150,7 +150,9 @@ func (v *statusView) text(p *core.Printer) {
 	var rows [][]core.Cell
 	for _, w := range v.Workers {
 		state := core.Painted(core.Green, "ready")
-		if !w.Reachable {
+		if w.Refused {
+			state = core.Painted(core.Red, "not trusted (`ctl doctor` says why)")
+		} else if !w.Reachable {
 			state = core.Painted(core.Red, "its API does not answer")
 		} else if !w.Ready {
 			state = core.Painted(core.Yellow, "waits for "+w.Problem)
