@@ -189,7 +189,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := site.FillAnswers(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
-	judge, broken, err := Judge(ctx, s, in)
+	judge, broken, err := Judge(ctx, s, in, a.N)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
