@@ -17,11 +17,12 @@ const module = "fairlead.dev/fairlead/"
 // leaves import nothing of ours outside their own tree. Their tests import the test kits.
 var leaves = []string{"hostexec", "hostexec/process", "hostexec/tree", "hostexec/internal/script", "conversation", "conversation/wire", "internal/store", "internal/sshsig", "internal/protocol"}
 
-// vocabulary is imported by leaves, too, and so is shellWords. Both import the standard
-// library alone.
+// vocabulary is imported by leaves, too, and so are shellWords and escapes. All import the
+// standard library alone.
 const (
 	vocabulary = "internal/protocol"
 	shellWords = "internal/shellwords"
+	escapes    = "internal/escape"
 )
 
 // chunkStore keeps content and knows no snapshots.
@@ -163,11 +164,11 @@ func forbidden(dir string, test bool, imported string) string {
 		return chunkStore + " knows the store alone"
 	}
 	for _, leaf := range leaves {
-		if dir == leaf && !test && strings.HasPrefix(imported, module) && imported != module+vocabulary && imported != module+shellWords && !sameTree(dir, imported) {
-			return leaf + " is a leaf and imports nothing of ours outside its tree but " + vocabulary + " and " + shellWords
+		if dir == leaf && !test && strings.HasPrefix(imported, module) && imported != module+vocabulary && imported != module+shellWords && imported != module+escapes && !sameTree(dir, imported) {
+			return leaf + " is a leaf and imports nothing of ours outside its tree but " + vocabulary + ", " + shellWords + " and " + escapes
 		}
 	}
-	if first, _, _ := strings.Cut(imported, "/"); (dir == vocabulary || dir == shellWords) && !test && strings.Contains(first, ".") {
+	if first, _, _ := strings.Cut(imported, "/"); (dir == vocabulary || dir == shellWords || dir == escapes) && !test && strings.Contains(first, ".") {
 		return dir + " imports the standard library alone"
 	}
 	return ""

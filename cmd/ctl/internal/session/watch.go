@@ -187,7 +187,7 @@ func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.Sessi
 	}
 	p := a.Print()
 	if p.JSON || a.Flags.Quiet {
-		if err := p.Show(turn, func(p *core.Printer) { p.Printf("%s\n", outputOf(turn)) }); err != nil {
+		if err := p.Show(turn, func(p *core.Printer) { p.Exact(outputOf(turn) + "\n") }); err != nil {
 			return err
 		}
 	} else {
