@@ -280,6 +280,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 				continue
 			}
 			asked[ap.ID] = true
+			ap = approval.Checked(ap)
 			if err := say(approvalLine{"approval", ap}, func(p *core.Printer) { approval.Show(p, ap, false) }); err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 		}
 		if a.Flags.NoInput {
 			r.EndLine()
-			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(open[0].Summary, 80)).
+			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(approval.Checked(open[0]).Summary, 80)).
 				Hinted("`ctl approval show %s`; the session goes on and waits", open[0].ID)
 		}
 		for _, ap := range open {
