@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
@@ -48,7 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	conf, err := loadConfig(*path)
 	if err != nil {
-		fmt.Fprintln(stderr, "worker:", err)
+		fmt.Fprintln(stderr, "worker:", escape.Text(err.Error()))
 		return 2
 	}
 	if *check {

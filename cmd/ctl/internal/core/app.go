@@ -31,7 +31,7 @@ type Flags struct {
 // An App is one run of ctl.
 type App struct {
 	In       io.Reader
-	Out, Err io.Writer
+	Out, Err io.Writer // of a program: made by Screen
 	Flags    Flags
 	Began    bool // the command line was accepted
 	Begins   bool // Temporal keeps what the command starts until a worker handles it
@@ -52,10 +52,10 @@ type App struct {
 // Print returns the printer for results, to standard output.
 func (a *App) Print() *Printer { return NewPrinter(a.Out, a.Flags.Output == "json") }
 
-// Note writes a message to standard error, unless -q is given.
+// Note writes a message to standard error, cleaned, unless -q is given.
 func (a *App) Note(format string, args ...any) {
 	if !a.Flags.Quiet {
-		fmt.Fprintf(a.Err, format+"\n", args...)
+		fmt.Fprintln(a.Err, Clean(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -157,6 +157,11 @@ func (a *App) Close() {
 		a.closers[i].Close()
 	}
 	a.closers = nil
+	for _, w := range []io.Writer{a.Out, a.Err} {
+		if s, ok := w.(*screen); ok {
+			s.flush()
+		}
+	}
 }
 
 // Version returns the version of this build.

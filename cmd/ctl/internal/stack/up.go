@@ -198,7 +198,7 @@ func (w warnings) Write(p []byte) (int, error) {
 		Level, Msg, Name, How, Log string
 	}
 	if json.Unmarshal(p, &line) == nil && line.Level != "INFO" && line.Level != "DEBUG" {
-		fmt.Fprintf(w.w, "ctl: %s: %s %s (%s)\n", line.Msg, line.Name, core.Clean(line.How), line.Log)
+		fmt.Fprintln(w.w, core.Clean(fmt.Sprintf("ctl: %s: %s %s (%s)", line.Msg, line.Name, line.How, line.Log)))
 	}
 	return len(p), nil
 }
