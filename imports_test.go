@@ -27,7 +27,6 @@ const (
 )
 
 var below = []string{vocabulary, shellWords, escapes, localSocket}
-)
 
 // chunkStore keeps content and knows no snapshots.
 const chunkStore = "snapshots/chunks"
