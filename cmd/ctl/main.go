@@ -28,6 +28,7 @@ var commands = []func(*core.App) *cobra.Command{
 	stack.Up,
 	stack.Down,
 	stack.Status,
+	stack.UI,
 	stack.Doctor,
 	host.Command,
 	host.PoolCommand,

@@ -297,7 +297,7 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
-	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", ""))
+	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", "", nil))
 	if err != nil {
 		return nil, nil, err
 	}

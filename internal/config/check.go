@@ -187,11 +187,9 @@ func (c *Config) checkAPI() (p []Problem) {
 	if a.Listen == "" {
 		return p
 	}
-	if path, ok := strings.CutPrefix(a.Listen, "unix://"); ok {
-		if !filepath.IsAbs(path) {
-			p = append(p, c.at("api.listen", "%q: the path of a socket is absolute, unix:///run/fairlead/api.sock", shorten(a.Listen)))
-		} else if len(path) > MaxSocketPath {
-			p = append(p, c.at("api.listen", "the path has %d bytes and a socket's path at most %d: use a shorter one", len(path), MaxSocketPath))
+	if strings.HasPrefix(a.Listen, "unix://") {
+		if err := checkSocket(a.Listen); err != nil {
+			p = append(p, c.at("api.listen", "%v", err))
 		}
 		return p
 	}
@@ -215,6 +213,18 @@ func isAPIAddress(s string) bool {
 	return err == nil && u.User == nil && (u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname()))
 }
 
+// checkSocket checks unix:///path.
+func checkSocket(listen string) error {
+	path := strings.TrimPrefix(listen, "unix://")
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q: the path of a socket is absolute, unix:///run/fairlead/api.sock", shorten(listen))
+	}
+	if len(path) > MaxSocketPath {
+		return fmt.Errorf("the path has %d bytes and a socket's path at most %d: use a shorter one", len(path), MaxSocketPath)
+	}
+	return nil
+}
+
 func (c *Config) checkCodec() (p []Problem) {
 	a := c.API
 	for _, origin := range a.CodecOrigins {
@@ -225,8 +235,14 @@ func (c *Config) checkCodec() (p []Problem) {
 	if !c.Codec() {
 		return p
 	}
+	if strings.HasPrefix(a.CodecListen, "unix://") {
+		if err := checkSocket(a.CodecListen); err != nil {
+			p = append(p, c.at("api.codec_listen", "%v", err))
+		}
+		return p
+	}
 	if err := checkHostPort(a.CodecListen, true); err != nil {
-		return append(p, c.at("api.codec_listen", "%v, nor %s", err, CodecOff))
+		return append(p, c.at("api.codec_listen", "%v, nor unix:///path, nor %s", err, CodecOff))
 	}
 	if c.CodecLoopback() {
 		return p
@@ -288,6 +304,9 @@ func (c *Config) CheckFiles() error {
 		} else if info.IsDir() {
 			add(key, "%s is a folder", path)
 		}
+	}
+	if c.CodecLoopback() && c.API.TokenFile == "" {
+		add("api.codec_listen", "every user of this machine can reach %s: set api.token_file, or listen on a socket (unix:///path), or say off", c.API.CodecListen)
 	}
 	if c.Store.URL == "" {
 		add("store.url", "missing: say where blobs are kept, such as file:///var/lib/fairlead/store")

@@ -70,8 +70,8 @@ type API struct {
 	Owner     string `yaml:"owner"`
 	TLS       *TLS   `yaml:"tls"`
 	TokenFile string `yaml:"token_file"`
-	// CodecListen is the host:port of the codec endpoint. Empty or off means none. It needs
-	// TLS and a token unless it is loopback.
+	// CodecListen is where the codec endpoint listens, as in Listen. Empty or off means none.
+	// A host:port needs a token and, unless it is loopback, TLS.
 	CodecListen  string   `yaml:"codec_listen"`
 	CodecOrigins []string `yaml:"codec_origins"`
 }

@@ -84,7 +84,9 @@ hosts: {check: 1s, leftovers: 9m}
 func TestTheCodecEndpointIsLoopbackOrGuarded(t *testing.T) {
 	for text, want := range map[string]string{
 		`{codec_listen: "127.0.0.1:7234", codec_origins: ["http://127.0.0.1:8233"]}`: "",
-		`{codec_listen: off}`: "",
+		`{codec_listen: off}`:                                                           "",
+		`{codec_listen: "unix:///run/codec.sock"}`:                                      "",
+		`{codec_listen: "unix://codec.sock"}`:                                           "api.codec_listen: ",
 		`{codec_listen: "0.0.0.0:7234", tls: {cert: c.pem, key: k.pem}, token_file: t}`: "",
 		`{codec_listen: "0.0.0.0:7234"}`:                                                "api.codec_listen: 0.0.0.0:7234 is not loopback: it needs api.token_file",
 		`{codec_listen: "0.0.0.0:7234", token_file: t}`:                                 "it needs api.tls",
@@ -124,6 +126,28 @@ func TestWorkersAndOwnersAreChecked(t *testing.T) {
 		_, err := Parse("/etc/fairlead/c.yaml", []byte("api: "+text+"\n"))
 		if (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Every user of a machine reaches its loopback.
+func TestAWorkersCodecEndpointNeedsATokenUnlessItIsASocket(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("sixteen-characters-or-more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for listen, refused := range map[string]bool{
+		`codec_listen: "127.0.0.1:7234"`: true, `codec_listen: "localhost:7234"`: true, `codec_listen: "[::1]:7234"`: true,
+		`codec_listen: "127.0.0.1:7234", token_file: ` + token: false, `codec_listen: "unix:///run/codec.sock"`: false, `codec_listen: off`: false, "": false,
+	} {
+		c, err := Parse("c.yaml", []byte("api: {"+listen+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.CheckFiles()
+		if got := err != nil && strings.Contains(err.Error(), "set api.token_file, or listen on a socket"); got != refused {
+			t.Errorf("%s: %v; want a refusal: %v", listen, err, refused)
 		}
 	}
 }

@@ -27,10 +27,11 @@ func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket returns the path of a worker's API socket: in the state folder or, if that path is
-// too long for a socket, in a temporary folder named after it.
-func (l layout) socket(n int) string {
-	file := "api" + nth(n) + ".sock"
+func (l layout) socket(n int) string { return l.place("api" + nth(n) + ".sock") }
+
+// place returns the path of a socket: in the state folder or, if that path is too long for a
+// socket, in a temporary folder named after it.
+func (l layout) place(file string) string {
 	if path := l.in(file); len(path) <= config.MaxSocketPath {
 		return path
 	}
@@ -80,7 +81,6 @@ func (l layout) payloadKey() (path string, fresh bool, err error) {
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
-	Codec    int `json:"codec"`
 }
 
 // recall returns the saved ports, with 0 for one that is not free now.
@@ -90,7 +90,7 @@ func (l layout) recall() ports {
 	if err != nil || json.Unmarshal(data, &p) != nil {
 		return ports{}
 	}
-	for _, port := range []*int{&p.Frontend, &p.UI, &p.Codec} {
+	for _, port := range []*int{&p.Frontend, &p.UI} {
 		if *port < 1 || *port > 65535 || !free(*port) {
 			*port = 0
 		}
@@ -148,7 +148,7 @@ func nth(n int) string {
 // workerConfig writes the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
-	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey}
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)

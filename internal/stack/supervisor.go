@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/config"
-	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/version"
 )
 
@@ -32,6 +32,8 @@ type Options struct {
 	Workers int
 	// Config is the user's config; the stack's settings override it.
 	Config *config.Config
+	// Validity is that of the stack's certificates; the zero value means the usual one.
+	Validity certs.Validity
 	// Ready is called once, when the server and all workers answer.
 	Ready  func(Info)
 	Logger *slog.Logger
@@ -45,6 +47,8 @@ type supervisor struct {
 	conf  []config.Config // of each worker, or of one started by hand
 	log   *slog.Logger
 	ports ports
+	// upstream is where the UI's server has payloads decoded, or empty.
+	upstream string
 
 	mu       sync.Mutex
 	info     Info
@@ -116,9 +120,10 @@ func (s *supervisor) settle() error {
 	}
 	s.info.PayloadKey = conf.Temporal.PayloadKey
 	s.ports = s.at.recall()
-	if err := s.settleCodec(&conf); err != nil {
+	if err := s.settleAccess(); err != nil {
 		return err
 	}
+	s.settleCodec(&conf.API.CodecListen, conf.CodecLoopback(), conf.API.CodecListen == config.CodecOff)
 	if conf.Store.URL == "" {
 		conf.Store.URL = "file://" + s.at.in("store")
 	}
@@ -131,31 +136,6 @@ func (s *supervisor) settle() error {
 		s.info.Workers[n].Name = workerName(n)
 	}
 	return nil
-}
-
-// settleCodec gives the first worker a codec endpoint. The server's UI needs its port
-// before a worker runs.
-func (s *supervisor) settleCodec(conf *config.Config) (err error) {
-	if conf.API.CodecListen == "" {
-		if s.ports.Codec, err = freePort(s.ports.Codec); err != nil {
-			return fmt.Errorf("find a port for the codec endpoint: %w", err)
-		}
-		conf.API.CodecListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Codec))
-	}
-	if !conf.Codec() {
-		return nil
-	}
-	scheme := "http"
-	if conf.API.TLS != nil && conf.API.TLS.Cert != "" && !conf.CodecLoopback() {
-		scheme = "https"
-	}
-	s.info.CodecEndpoint = scheme + "://" + conf.API.CodecListen + payload.Path
-	return nil
-}
-
-func uiOrigins(ui string) []string {
-	port := strconv.Itoa(portOf(ui))
-	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
 }
 
 // workerConf returns the config of the n-th worker. Only the first gets ports and
@@ -197,6 +177,7 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.announce(workerCtx) })
+	wg.Go(func() { s.renewCertificates(workerCtx) })
 	workersDone := make(chan error, 1)
 	go func() { workersDone <- s.runWorkers(workerCtx, stopWorkers) }()
 
@@ -245,10 +226,7 @@ func (s *supervisor) serverArgs() []string {
 	args := []string{"server", "start-dev", "--ip", "127.0.0.1",
 		"--port", strconv.Itoa(s.ports.Frontend), "--ui-port", strconv.Itoa(s.ports.UI),
 		"--db-filename", s.at.in("temporal.db"), "--log-level", "warn"}
-	if s.info.CodecEndpoint != "" {
-		args = append(args, "--ui-codec-endpoint", s.info.CodecEndpoint)
-	}
-	return args
+	return append(args, s.accessArgs()...)
 }
 
 func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
@@ -272,11 +250,12 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 			s.log.Error("the ports cannot be remembered", "err", err)
 		}
 	}
+	s.info.CodecEndpoint = s.codecEndpoint(t.UI)
+	if err := s.cliConfig(t); err != nil {
+		s.log.Error("Temporal's own programs cannot reach the stack", "err", err)
+	}
 	s.once.Do(func() {
 		for n := range s.conf {
-			if api := &s.conf[n].API; len(api.CodecOrigins) == 0 {
-				api.CodecOrigins = uiOrigins(t.UI)
-			}
 			if err := s.at.workerConfig(n, &s.conf[n], t.Address, t.Namespace); err != nil {
 				s.log.Error("the worker's config cannot be written", "err", err)
 			}

@@ -5,8 +5,11 @@
 // With an address in a flag, the environment's certificates and keys are used, as in
 // Temporal's own programs.
 //
-// Payloads are encrypted with the first key file that a source names. The keys of a local
-// stack are only for that stack's server.
+// Payloads are encrypted with the first key file that a source names. The keys and the
+// certificate of a local stack are only for that stack's server, and they are used for it
+// whichever source names its address.
+//
+// Files of certificates are read at each handshake, so they can be replaced at any time.
 package dial
 
 import (
@@ -47,13 +50,7 @@ func Environment() (Source, error) {
 // Config is the source for a config file.
 func Config(c *config.Config) (Source, error) {
 	t := c.Temporal
-	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace}, PayloadKey: t.PayloadKey}
-	if t.TLS != nil {
-		s.Profile.TLS = &envconfig.ClientConfigTLS{
-			ClientCertPath: t.TLS.Cert, ClientKeyPath: t.TLS.Key,
-			ServerCACertPath: t.TLS.CA, ServerName: t.TLS.ServerName,
-		}
-	}
+	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace, TLS: tlsOf(t.TLS)}, PayloadKey: t.PayloadKey}
 	if t.APIKeyFile != "" {
 		key, err := os.ReadFile(t.APIKeyFile)
 		if err != nil {
@@ -64,9 +61,9 @@ func Config(c *config.Config) (Source, error) {
 	return s, nil
 }
 
-// Stack is the source for a local stack.
-func Stack(address, namespace, payloadKey string) Source {
-	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}, PayloadKey: payloadKey}
+// Stack is the source for a local stack. files may be nil.
+func Stack(address, namespace, payloadKey string, files *config.TLS) Source {
+	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace, TLS: tlsOf(files)}, PayloadKey: payloadKey}
 }
 
 // A Target is how to connect to a server.
@@ -107,10 +104,16 @@ func Resolve(sources ...Source) (*Target, error) {
 	if p.Namespace == "" {
 		p.Namespace = client.DefaultNamespace
 	}
+	for _, s := range sources {
+		if s.Name == "stack" && s.Profile.Address == p.Address && p.TLS == nil && p.APIKey == "" {
+			p.TLS = s.Profile.TLS
+		}
+	}
 	opts, err := p.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("reach Temporal: %w", err)
 	}
+	readAnew(&opts, p.TLS)
 	if onThisMachine(opts.HostPort) {
 		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}

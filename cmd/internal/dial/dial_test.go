@@ -30,7 +30,7 @@ func TestPayloadKeysComeFromTheFirstWhoNamesSome(t *testing.T) {
 		}
 		return s
 	}
-	stack := Stack("127.0.0.1:7233", "", filepath.Join(dir, "stack"))
+	stack := Stack("127.0.0.1:7233", "", filepath.Join(dir, "stack"), nil)
 	for name, c := range map[string]struct {
 		sources []Source
 		want    string

@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/stack"
 	"fairlead.dev/fairlead/internal/store"
@@ -138,8 +139,29 @@ func examine(ctx context.Context, a *core.App) []finding {
 		add("payload key", readable(keys, func() error { _, err := payload.LoadKeys(keys); return err }),
 			"chmod 600 the file; if it is gone or holds no keys, bring back your copy: nothing else opens what Temporal keeps", "%s, mode 0600", keys)
 	}
+	if stackErr == nil && info.Certificates != nil {
+		end, err := firstEnd(info.Certificates)
+		add("certificates", err, "chmod 600 the file; `ctl down`, then `ctl up` makes what is missing", "valid until %s, renewed before by the running stack", end.Local().Format("2006-01-02 15:04"))
+	}
 	examineService(ctx, a, add)
 	return out
+}
+
+// firstEnd returns when the first of the certificates ends, which must not be over.
+func firstEnd(c *stack.Certificates) (first time.Time, err error) {
+	for _, path := range []string{c.CA, c.Cert} {
+		end, err := certs.Ends(path)
+		if err != nil {
+			return first, err
+		}
+		if end.Before(time.Now()) {
+			return end, fmt.Errorf("%s ended at %s", path, end.Local().Format("2006-01-02 15:04"))
+		}
+		if first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first, nil
 }
 
 func examineService(ctx context.Context, a *core.App, add func(string, error, string, string, ...any)) {
@@ -182,7 +204,7 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("store", split, "give all workers the same store.url, and set store.id", "%s, id %s", statuses[0].Store.URL, id)
-	add("payloads", sameKeys(a, t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(t, statuses))
+	add("payloads", sameKeys(a, t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(a, t, statuses))
 	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, core.Version())
 	var skewed error
 	for _, st := range statuses {
@@ -227,17 +249,19 @@ func sameKeys(a *core.App, t *conn.Conn, statuses []api.Status) error {
 		}
 	}
 	if own, err := conn.Stack(a); err == nil && own.Temporal.Address == t.Address && own.CodecEndpoint != "" && endpoints == 0 {
-		return fmt.Errorf("the UI asks %s to decode payloads, and no worker listens there: its port may be taken (worker.log says why)", own.CodecEndpoint)
+		return fmt.Errorf("the UI asks %s to decode payloads, and no worker does (worker.log says why)", own.CodecEndpoint)
 	}
 	return nil
 }
 
-func payloadsOf(t *conn.Conn, statuses []api.Status) string {
+func payloadsOf(a *core.App, t *conn.Conn, statuses []api.Status) string {
 	v := statusView{}
 	v.Temporal.PayloadKey, _ = t.Codec.Encrypts()
-	for _, st := range statuses {
-		v.Temporal.CodecEndpoint = cmp.Or(v.Temporal.CodecEndpoint, st.CodecEndpoint)
+	own, err := conn.Stack(a)
+	if err != nil || own.Temporal.Address != t.Address {
+		own = nil
 	}
+	v.Temporal.CodecEndpoint = codecEndpoint(own, statuses)
 	return v.payloads()
 }
 
