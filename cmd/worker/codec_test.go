@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -68,7 +69,15 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		return err == nil && st.Ready && st.PayloadKey == ""
 	})
 	stop(t, w)
-	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
+	// The pool's input is older than the key, and the worker waits for nobody to guess that.
+	with(", payload_key: ours", "")
+	w = runWorker(t, "--config", p.config)
+	<-w.done
+	if code := w.ProcessState.ExitCode(); code != 4 || !strings.Contains(w.log.String(), "it is not encrypted") || !strings.Contains(w.log.String(), "temporal.payloads_since") {
+		t.Errorf("a pool from before the key: exit status %d, want 4\n%s", code, w.log.String())
+	}
+	upgraded := ", payload_key: ours, payloads_since: " + time.Now().UTC().Add(time.Second).Format(time.RFC3339)
+	with(upgraded, `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
 	w = runWorker(t, "--config", p.config)
 	var endpoint string
 	wait(t, "the worker is ready", func() bool {
@@ -121,7 +130,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	if err := os.Chmod(filepath.Join(p.dir, "ours"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	with(", payload_key: ours", "")
+	with(upgraded, "")
 	w = runWorker(t, "--config", p.config)
 	<-w.done
 	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "temporal.payload_key: others may read") {

@@ -8,6 +8,7 @@
 //	ports.json     the ports of the last run, so that addresses stay the same
 //	identity.txt   the age identity that decrypts the store: losing it loses everything
 //	payload.key    the keys that encrypt the server's payloads: losing them loses its histories
+//	payloads.json  when an older version was replaced, whose payloads are still read
 //	temporal.db*   the server's database
 //	store/         blobs
 //	worker.yaml    the worker's config, written at every start

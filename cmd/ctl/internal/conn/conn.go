@@ -50,7 +50,7 @@ func endpoint(a *core.App) (*dial.Target, error) {
 	info, err := Stack(a)
 	switch {
 	case err == nil:
-		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey))
+		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey, info.PayloadsSince))
 	case !errors.Is(err, stack.ErrNone):
 		return nil, core.Failed("%v", err)
 	}
