@@ -27,7 +27,8 @@ import (
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
 		err := dial.Readable(ctx, c, namespace, codec, protocol.PoolID(zone))
-		if errors.Is(err, payload.ErrNoKey) || errors.Is(err, payload.ErrTorn) {
+		var refused *payload.Error
+		if errors.As(err, &refused) {
 			return final(err)
 		}
 		return err

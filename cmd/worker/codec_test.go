@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -85,17 +86,25 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		return err == nil && st.Ready && st.PayloadKey == ""
 	})
 	stop(t, w)
+	// The pool's input is older than the key, and the worker waits for nobody to guess that.
+	with(", payload_key: ours", "")
+	w = runWorker(t, "--config", p.config)
+	<-w.done
+	if code := w.ProcessState.ExitCode(); code != 4 || !strings.Contains(w.log.String(), "it is not encrypted") || !strings.Contains(w.log.String(), "temporal.payloads_since") {
+		t.Errorf("a pool from before the key: exit status %d, want 4\n%s", code, w.log.String())
+	}
+	upgraded := ", payload_key: ours, payloads_since: " + time.Now().UTC().Add(time.Second).Format(time.RFC3339)
 	const token = "a-token-of-more-than-16-characters"
 	if err := os.WriteFile(filepath.Join(p.dir, "token"), []byte(token+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", `)
+	with(upgraded, `codec_listen: "127.0.0.1:0", `)
 	w = runWorker(t, "--config", p.config)
 	<-w.done
 	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "api.token_file") {
 		t.Errorf("a codec endpoint that every user reaches: exit status %d, want 2\n%s", code, w.log.String())
 	}
-	with(", payload_key: ours", `codec_listen: "unix://`+filepath.Join(p.dir, "codec.sock")+`", `)
+	with(upgraded, `codec_listen: "unix://`+filepath.Join(p.dir, "codec.sock")+`", `)
 	w = runWorker(t, "--config", p.config)
 	wait(t, "the worker is ready", func() bool {
 		st, err := p.status(t)
@@ -115,7 +124,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	if _, err := os.Stat(socket); err == nil {
 		t.Error("a worker that has ended leaves its socket")
 	}
-	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", token_file: token, codec_origins: ["http://127.0.0.1:8233"], `)
+	with(upgraded, `codec_listen: "127.0.0.1:0", token_file: token, codec_origins: ["http://127.0.0.1:8233"], `)
 	w = runWorker(t, "--config", p.config)
 	var endpoint string
 	wait(t, "the worker is ready", func() bool {
@@ -167,7 +176,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	if err := os.Chmod(filepath.Join(p.dir, "ours"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	with(", payload_key: ours", "")
+	with(upgraded, "")
 	w = runWorker(t, "--config", p.config)
 	<-w.done
 	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "temporal.payload_key: others may read") {

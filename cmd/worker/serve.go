@@ -159,6 +159,12 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		unlisten()
 		w.Stop()
 	}()
+	if err := patiently(ctx, log, "the schedules of an older version", func(ctx context.Context) error { return rebindSchedules(ctx, c, codec, log) }); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		log.Error("schedules of an older version are not looked at", "err", err)
+	}
 	if err := ensureMaintenance(ctx, c, conf, log); err != nil {
 		return err
 	}
@@ -297,7 +303,7 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
-	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", "", nil))
+	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", "", time.Time{}, nil))
 	if err != nil {
 		return nil, nil, err
 	}

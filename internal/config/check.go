@@ -40,6 +40,9 @@ func (c *Config) check() []Problem {
 			add("temporal.address", "%v", err)
 		}
 	}
+	if _, err := c.Temporal.Since(); err != nil {
+		add("temporal.payloads_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.Temporal.PayloadsSince))
+	}
 	if t := c.Temporal.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
 		add("temporal.tls", "cert and key go together")
 	}

@@ -35,6 +35,9 @@ type Temporal struct {
 	APIKeyFile string `yaml:"api_key_file"`
 	// PayloadKey is the file of payload keys; empty means that payloads stay plain.
 	PayloadKey string `yaml:"payload_key"`
+	// PayloadsSince is when payloads began to be encrypted for their place, in RFC 3339.
+	// Workflows that began earlier may have older payloads; empty means that there are none.
+	PayloadsSince string `yaml:"payloads_since"`
 }
 
 // TLS names certificate files.
@@ -201,3 +204,11 @@ func Default() *Config {
 
 // Path returns the config's file; empty for Default.
 func (c *Config) Path() string { return c.path }
+
+// Since returns PayloadsSince, or zero.
+func (t *Temporal) Since() (time.Time, error) {
+	if t.PayloadsSince == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, t.PayloadsSince)
+}

@@ -12,6 +12,7 @@
 //	ui.key         makes one-time links for the UI; the server writes it at each start
 //	codec.token    opens the codec endpoint at the UI's address; a new one at each start
 //	temporal.toml  for TEMPORAL_CONFIG_FILE of Temporal's own programs, with codec.token
+//	payloads.json  when an older version was replaced, whose payloads are still read
 //	temporal.db*   the server's database
 //	store/         blobs
 //	worker.yaml    the worker's config, written at every start

@@ -33,6 +33,9 @@ type Info struct {
 	PayloadKey    string `json:"payload_key"`
 	NewPayloadKey bool   `json:"new_payload_key,omitempty"`
 	CodecEndpoint string `json:"codec_endpoint,omitempty"`
+	// PayloadsSince is the time before which workflows may have older payloads; zero if
+	// the state folder was made by a version that encrypts payloads for their place.
+	PayloadsSince time.Time `json:"payloads_since,omitzero"`
 	// CodexSource is the folder of the codex that is copied to hosts.
 	CodexSource string `json:"codex_source"`
 	// Children are the processes, the server first.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
@@ -76,6 +77,42 @@ func (l layout) payloadKey() (path string, fresh bool, err error) {
 		return "", false, err
 	}
 	return path, err == nil, nil
+}
+
+// migration is payloads.json. A folder of an older version lacks the file.
+type migration struct {
+	Since time.Time `json:"since,omitzero"`
+}
+
+// upgradeGrace is for what an older version left under way: Temporal may start a child
+// workflow only after the upgrade.
+const upgradeGrace = 2 * time.Minute
+
+// payloadsSince returns the time before which workflows may have older payloads. It must be
+// called before the server makes its database. The first start of a version that encrypts
+// payloads for their place keeps the time, which never moves: replays depend on it.
+func (l layout) payloadsSince(now time.Time) (time.Time, error) {
+	path := l.in("payloads.json")
+	data, err := os.ReadFile(path)
+	var m migration
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(data, &m); err != nil {
+			return time.Time{}, fmt.Errorf("read %s: %w", path, err)
+		}
+		return m.Since, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return time.Time{}, fmt.Errorf("read when payloads were first encrypted for their place: %w", err)
+	}
+	if _, err := os.Stat(l.in("temporal.db")); err == nil {
+		m.Since = now.UTC().Truncate(time.Second).Add(upgradeGrace)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, fmt.Errorf("look for an older database: %w", err)
+	}
+	if err := writeJSON(path, m); err != nil {
+		return time.Time{}, fmt.Errorf("keep when payloads were first encrypted for their place: %w", err)
+	}
+	return m.Since, nil
 }
 
 type ports struct {
@@ -148,7 +185,7 @@ func nth(n int) string {
 // workerConfig writes the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
-	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey}
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey, PayloadsSince: own.Temporal.PayloadsSince}
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)

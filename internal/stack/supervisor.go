@@ -119,6 +119,16 @@ func (s *supervisor) settle() error {
 		conf.Temporal.PayloadKey, s.info.NewPayloadKey = path, fresh
 	}
 	s.info.PayloadKey = conf.Temporal.PayloadKey
+	since, err := s.at.payloadsSince(s.info.StartedAt)
+	if err != nil {
+		return err
+	}
+	if conf.Temporal.PayloadsSince == "" && !since.IsZero() {
+		conf.Temporal.PayloadsSince = since.Format(time.RFC3339)
+	}
+	if s.info.PayloadsSince, err = conf.Temporal.Since(); err != nil {
+		return fmt.Errorf("read temporal.payloads_since: %w", err)
+	}
 	s.ports = s.at.recall()
 	if err := s.settleAccess(); err != nil {
 		return err

@@ -18,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -28,9 +29,10 @@ import (
 
 // A Source is a place that may have settings.
 type Source struct {
-	Name       string // flags, environment, config or stack; Resolve depends on it
-	Profile    envconfig.ClientConfigProfile
-	PayloadKey string
+	Name          string // flags, environment, config or stack; Resolve depends on it
+	Profile       envconfig.ClientConfigProfile
+	PayloadKey    string
+	PayloadsSince time.Time // before which workflows may have older payloads
 }
 
 // Flags is the source for flags.
@@ -51,6 +53,11 @@ func Environment() (Source, error) {
 func Config(c *config.Config) (Source, error) {
 	t := c.Temporal
 	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace, TLS: tlsOf(t.TLS)}, PayloadKey: t.PayloadKey}
+	since, err := t.Since()
+	if err != nil {
+		return s, fmt.Errorf("read temporal.payloads_since: %w", err)
+	}
+	s.PayloadsSince = since
 	if t.APIKeyFile != "" {
 		key, err := os.ReadFile(t.APIKeyFile)
 		if err != nil {
@@ -62,8 +69,9 @@ func Config(c *config.Config) (Source, error) {
 }
 
 // Stack is the source for a local stack. files may be nil.
-func Stack(address, namespace, payloadKey string, files *config.TLS) Source {
-	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace, TLS: tlsOf(files)}, PayloadKey: payloadKey}
+func Stack(address, namespace, payloadKey string, payloadsSince time.Time, files *config.TLS) Source {
+	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace, TLS: tlsOf(files)},
+		PayloadKey: payloadKey, PayloadsSince: payloadsSince}
 }
 
 // A Target is how to connect to a server.
@@ -117,23 +125,33 @@ func Resolve(sources ...Source) (*Target, error) {
 	if onThisMachine(opts.HostPort) {
 		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}
-	t := &Target{Options: opts, From: from, KeyFile: keyFile(opts.HostPort, sources)}
+	t := &Target{Options: opts, From: from}
+	var since time.Time
+	t.KeyFile, since = keyFile(opts.HostPort, sources)
 	keys, err := payload.LoadKeys(t.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reach Temporal: %w", err)
 	}
-	t.Codec = payload.NewCodec(opts.Namespace, keys...)
+	t.Codec = payload.NewCodec(opts.Namespace, keys...).Since(since)
 	t.Codec.Use(&t.Options)
 	return t, nil
 }
 
-func keyFile(address string, sources []Source) string {
+// keyFile returns the first key file that a source names, and the first time before which
+// workflows may have older payloads.
+func keyFile(address string, sources []Source) (file string, since time.Time) {
 	for _, s := range sources {
-		if s.PayloadKey != "" && (s.Name != "stack" || s.Profile.Address == address) {
-			return s.PayloadKey
+		if s.Name == "stack" && s.Profile.Address != address {
+			continue
+		}
+		if file == "" {
+			file = s.PayloadKey
+		}
+		if since.IsZero() {
+			since = s.PayloadsSince
 		}
 	}
-	return ""
+	return file, since
 }
 
 // On loopback, compressing a heartbeat costs more than sending it.

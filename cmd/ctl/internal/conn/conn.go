@@ -53,7 +53,7 @@ func endpoint(a *core.App) (*dial.Target, error) {
 	info, err := Stack(a)
 	switch {
 	case err == nil:
-		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey, info.TLS()))
+		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey, info.PayloadsSince, info.TLS()))
 	case !errors.Is(err, stack.ErrNone):
 		return nil, stackFailure(err)
 	}

@@ -205,6 +205,16 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	}
 	add("store", split, "give all workers the same store.url, and set store.id", "%s, id %s", statuses[0].Store.URL, id)
 	add("payloads", sameKeys(a, t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(a, t, statuses))
+	if since := t.Codec.ReadsOlder(); !since.IsZero() {
+		n, err := t.BegunBefore(call, since)
+		left := fmt.Sprintf("%d workflows from before %s are kept, and may have older payloads", n, since.UTC().Format(time.RFC3339))
+		if n == 0 && t.From != "stack" {
+			left = "none are left: remove temporal.payloads_since from the config of every worker and ctl"
+		} else if n == 0 {
+			left = "none are left"
+		}
+		add("older payloads", err, "", "%s", left)
+	}
 	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, core.Version())
 	var skewed error
 	for _, st := range statuses {
