@@ -103,16 +103,17 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	c.Result.Facts["sandbox"] = "yes"
 	c.add("sandbox", true, true, "ran a command in it", "")
 
-	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark, nil)
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark, private.Paths)
 	if err != nil {
 		return err
 	}
 	addCredential(s, c, protected)
-	open, err := p.open(ctx, sandbox, protected.Profile, private.Paths)
-	if err != nil {
-		return err
+	if protected.Profile == "" {
+		if protected.open, err = p.open(ctx, sandbox, "", private.Paths); err != nil {
+			return err
+		}
 	}
-	addPrivate(s, c, private, open)
+	addPrivate(s, c, private, protected.open)
 	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil

@@ -103,7 +103,10 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		return p, fmt.Errorf("look for what commands must not read: the script printed %d answers", len(said)-1)
 	}
 	root, work, codex = cmp.Or(said[0], root), cmp.Or(said[1], work), cmp.Or(said[2], codex)
-	folder := path.Join(root, "sessions", own)
+	folder := ""
+	if own != "" {
+		folder = path.Join(root, "sessions", own)
+	}
 	for i := 3; i+1 < len(said); i += 2 {
 		kind, at := said[i], path.Clean(said[i+1])
 		switch {
@@ -114,12 +117,9 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		case kind == "other" && !seeds.Deniable(at, work, c):
 			continue
 		}
-		for what, needed := range map[string]string{"work folder": work, "session's folder": folder, "codex": codex} {
-			if own == "" && what == "session's folder" || needed == "" {
-				continue
-			}
-			if in(needed, at) {
-				return p, unconfined(hintPrivate, "on %s the %s %s lies in %s, which commands must not read", h.Name(), what, needed, at)
+		for _, needed := range []struct{ what, path string }{{"session's folder", folder}, {"work folder", work}, {"codex", codex}} {
+			if needed.path != "" && in(needed.path, at) {
+				return p, unconfined(hintPrivate, "on %s the %s %s lies in %s, which commands must not read", h.Name(), needed.what, needed.path, at)
 			}
 		}
 		p.Paths = append(p.Paths, at)

@@ -33,6 +33,7 @@ type Protection struct {
 	Private []string
 	// secrets says that some of Private are not other sessions'.
 	secrets bool
+	open    []string // those of Private that a command can read
 }
 
 // Concerns reports whether Why is a reason to refuse a session with this seed.
@@ -142,15 +143,21 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 	}
 	defer p.Close()
 	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark, in.private)
+	if found.Why == "" && len(found.open) > 0 {
+		found.Why = fmt.Sprintf("with codex %s on this host a command in the sandbox can read %s", p.server.Version, someOf(found.open, 3))
+	}
 	if err != nil || found.Why != "" && !c.None() {
 		return found, err
 	}
 	return found, p.Confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
-// protects runs commands that try to get at the made-up credential and at private paths. An
-// error says that commands cannot be confined at all, or that the outcome is not known.
+// protects runs commands that try to get at the made-up credential and at private paths. Why
+// is about the credential alone. An error says that commands cannot be confined at all, or
+// that the outcome is not known.
 func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string, private []string) (Protection, error) {
+	// first, because the other trial may move CODEX_HOME away
+	open, unknown := p.open(ctx, sandbox, profile, private)
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *wire.RPCError
 	switch {
@@ -177,19 +184,14 @@ func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	}
 	switch {
 	case len(proof.Leaks) > 0:
-		return Protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
+		return Protection{Profile: profile, open: open, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
 			p.server.Version, someOf(proof.Leaks, 3))}, nil
 	case !proof.Works:
 		return Protection{Why: fmt.Sprintf("codex %s lets no command write the work folder under the permission profile that keeps it from the credential", p.server.Version)}, nil
+	case unknown != nil:
+		return Protection{}, unknown
 	}
-	open, err := p.open(ctx, sandbox, profile, private)
-	if err != nil {
-		return Protection{}, err
-	}
-	if len(open) > 0 {
-		return Protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can read %s", p.server.Version, someOf(open, 3))}, nil
-	}
-	return Protection{Profile: profile}, nil
+	return Protection{Profile: profile, open: open}, nil
 }
 
 // open returns those of the paths that a command can read.
