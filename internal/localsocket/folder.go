@@ -26,7 +26,7 @@ func MakeFolder(path string) error {
 // one of owners, and that nobody else can write to or replace. It returns an fs.ErrNotExist
 // if there is no such folder.
 //
-// Links are followed where only their owner can have made them.
+// Links are followed, but not from a folder that everybody can write to.
 func CheckFolder(path string, owners ...int) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -60,8 +60,8 @@ func CheckFolder(path string, owners ...int) error {
 			at, above = next, info
 			continue
 		}
-		if above.Mode().Perm()&0o022 != 0 {
-			return refuse(elsewhere, "%s is a symbolic link in a folder that others can write to", next)
+		if anybody {
+			return refuse(elsewhere, "%s is a symbolic link in a folder that everybody can write to", next)
 		}
 		if links++; links > maxLinks {
 			return refuse(elsewhere, "there are more than %d symbolic links on the way", maxLinks)
@@ -86,7 +86,7 @@ func CheckFolder(path string, owners ...int) error {
 	case mode&fs.ModeSticky != 0 && mode.Perm()&0o022 != 0:
 		return refuse("use a folder below it", "everybody can write to it (mode %04o)", mode.Perm())
 	case mode.Perm()&0o022 != 0:
-		return refuse("chmod go-w "+path, "others can write to it (mode %04o)", mode.Perm())
+		return refuse("chmod go-w "+path+", or use a folder of its own", "others can write to it (mode %04o)", mode.Perm())
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"slices"
 	"strings"
@@ -103,11 +104,23 @@ func (s *search) failure() error {
 	case len(s.tried) == 0:
 		return core.Unreachable("reach a worker: none is known").Hinted("`ctl up` starts one (after `ctl down`, where a stack without workers is up); api.address in the config names another")
 	case len(s.refused) > 0:
-		return core.Unreachable("reach a worker: none answers at %s; %s", core.Clean(strings.Join(s.tried, ", ")), core.Clean(strings.Join(s.refused, "; "))).
+		return core.Unreachable("reach a worker: none answers at %s; %s", some(s.tried, ", "), some(s.refused, "; ")).
 			Hinted("`ctl doctor` names each such address; \"Whom ctl asks\" in docs/explanation/security.md says what ctl trusts")
 	}
-	return core.Unreachable("reach a worker: none answers at %s", core.Clean(strings.Join(s.tried, ", "))).Hinted("`ctl status` shows what is up")
+	return core.Unreachable("reach a worker: none answers at %s", some(s.tried, ", ")).Hinted("`ctl status` shows what is up")
 }
+
+// some joins what is shown of a list that a stranger may have made long.
+func some(list []string, sep string) string {
+	const most = 8
+	if n := len(list) - most; n > 0 {
+		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", n))
+	}
+	return core.Clean(strings.Join(list, sep))
+}
+
+// maxHints bounds the addresses of one task queue that ctl tries.
+const maxHints = 64
 
 // WorkerOf returns a worker of a task queue: a configured one, the local stack's, or one
 // that polls the queue and that ctl may ask. If none answers, it returns any other worker,
@@ -161,7 +174,7 @@ func (t *Conn) apisOf(ctx context.Context, queue string) []string {
 	}
 	var out []string
 	for _, p := range q.GetPollers() {
-		if id, ok := api.ParseIdentity(p.GetIdentity()); ok {
+		if id, ok := api.ParseIdentity(p.GetIdentity()); ok && len(out) < maxHints {
 			out = append(out, id.API)
 		}
 	}
