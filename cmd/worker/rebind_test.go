@@ -43,10 +43,19 @@ func TestTheInputsOfOlderSchedulesAreBoundAndOthersAreLeftAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	since := time.Now().Add(time.Second)
+	var since time.Time
+	wait(t, "Temporal has noted when the schedule was made", func() bool {
+		d, err := older.ScheduleClient().GetHandle(t.Context(), "before").Describe(t.Context())
+		if err != nil || d.Info.CreatedAt.Unix() <= 0 {
+			return false
+		}
+		since = d.Info.CreatedAt.Add(time.Second)
+		return true
+	})
 	wait(t, "the upgrade", func() bool { return time.Now().After(since) })
 	create("after")
 	codec := payload.NewCodec("default", key).Since(since)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	opts := client.Options{HostPort: address}
 	codec.Use(&opts)
 	c, err := client.NewLazyClient(opts)
@@ -64,7 +73,7 @@ func TestTheInputsOfOlderSchedulesAreBoundAndOthersAreLeftAlone(t *testing.T) {
 	}
 	wait(t, "the older schedule is bound", func() bool {
 		// The list of schedules lags behind.
-		if err := rebindSchedules(t.Context(), c, codec, slog.New(slog.DiscardHandler)); err != nil {
+		if err := rebindSchedules(t.Context(), c, codec, log); err != nil {
 			t.Fatal(err)
 		}
 		return !payload.Older(input("before"))
@@ -72,7 +81,7 @@ func TestTheInputsOfOlderSchedulesAreBoundAndOthersAreLeftAlone(t *testing.T) {
 	if err := codec.Accepts("before-2026-11-27T03:00:00Z", time.Now(), input("before")); err != nil {
 		t.Errorf("what it starts refuses its input: %v", err)
 	}
-	if err := rebindSchedules(t.Context(), c, codec, slog.New(slog.DiscardHandler)); err != nil || !payload.Older(input("after")) {
+	if err := rebindSchedules(t.Context(), c, codec, log); err != nil || !payload.Older(input("after")) {
 		t.Errorf("what somebody put in after the upgrade was encrypted (%v)", err)
 	}
 }
