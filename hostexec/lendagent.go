@@ -11,9 +11,10 @@ import (
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/hostexec/internal/script"
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // ErrNoAgent means that the worker has no SSH agent, or that the host refuses agent
