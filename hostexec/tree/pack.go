@@ -6,9 +6,10 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
+
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
-	"github.com/klauspost/compress/zstd"
 )
 
 // treePackScript compresses a script's output if the host is far away ($FAIRLEAD_FAR, see
