@@ -57,9 +57,16 @@ func codexPresent(ctx context.Context, s *site.Site, h hostexec.Host, spec proto
 	case err != nil:
 		return have, nil, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "run `make tools` where the worker runs", Err: err}
 	case spec.Name == protocol.LocalHost && spec.Address == "":
-		have, err = useInPlace(ctx, h, tree)
+		have, err = useInPlace(ctx, s, h, spec, tree)
 		return have, tree, err
 	case m.whole(tree):
+		err := look(ctx, s, h, spec, path.Join(root, "codex", tree.Name()), tree.Sums(), tree)
+		if changed := (*changedError)(nil); errors.As(err, &changed) {
+			err = changed.refused(hintChanged, "")
+		}
+		if err != nil {
+			return have, tree, err
+		}
 		return protocol.ProvisionCodexResult{Path: path.Join(root, "codex", tree.Name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
 	}
 	return have, tree, nil

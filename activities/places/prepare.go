@@ -113,7 +113,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err := logins.CheckBrokerCodex(in.Credentials, codex.Version); err != nil {
 		return out, err
 	}
-	l.Codex = codex.Path
+	l.Codex, l.CodexSums = codex.Path, codex.Sums
 	from, cannot := restorable(ctx, s, in, codex.Version)
 	a, err := arrive(ctx, s, h, l, in, cannot, attempt, hide)
 	if err != nil {
@@ -166,7 +166,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
 	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
-		Brought: out.Brought, BeforeRun: out.BeforeRun}
+		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun}
 	if protected.Concerns(bundle) {
 		out.Unprotected = protected.Why
 	}

@@ -31,7 +31,7 @@ type PrepareSessionInput struct {
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
 }
 
-// PrepareSessionResult is the same when PrepareSession is repeated.
+// PrepareSessionResult is the same when PrepareSession is repeated, apart from CodexRepaired.
 type PrepareSessionResult struct {
 	Layout       protocol.Layout `json:"layout"`
 	CodexVersion string          `json:"codex_version"`
@@ -49,6 +49,8 @@ type PrepareSessionResult struct {
 	ThreadID string `json:"thread_id,omitempty"`
 	// Left is the snapshot of what was there and in no other snapshot.
 	Left string `json:"left,omitempty"`
+	// CodexRepaired says that codex on the host had been changed, and was put back.
+	CodexRepaired string `json:"codex_repaired,omitempty"`
 	// Brought is the first content of the work folder, or nil.
 	Brought *workspaces.Brought `json:"brought,omitempty"`
 	// BeforeRun is the run of the hook before_run, or nil.
@@ -66,6 +68,8 @@ type StartServerInput struct {
 type StartServerResult struct {
 	Process string `json:"process"` // such as app-server
 	PID     int    `json:"pid"`
+	// CodexRepaired is as in PrepareSessionResult.
+	CodexRepaired string `json:"codex_repaired,omitempty"`
 }
 
 // StopServerInput is the input of StopServer.

@@ -85,10 +85,10 @@ func NewSite(d Deps) *Site {
 	s := &Site{
 		Deps:     d,
 		Tokens:   inquiry.TemporalTokens{Client: d.Temporal},
-		Confined: map[string]bool{},
-		busy:     map[string]chan struct{}{},
-		Takes:    kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
-		Brings:   kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
+		Confined: map[string]bool{}, CodexSeen: map[string]string{}, CodexRepaired: map[string]bool{},
+		busy:   map[string]chan struct{}{},
+		Takes:  kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
+		Brings: kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
 	}
 	s.Ask = func(ctx context.Context, name string) (inquiry.SeedNow, bool, error) {
 		return inquiry.AskSeedIfAny(ctx, d.Temporal, name)
@@ -130,6 +130,10 @@ type Site struct {
 	Mu       sync.Mutex
 	Confined map[string]bool          // hosts seen to protect a credential
 	busy     map[string]chan struct{} // see Alone
+	// CodexSeen is what stat said of codex packages when they were last verified.
+	CodexSeen map[string]string
+	// CodexRepaired are hosts whose codex was changed and put back.
+	CodexRepaired map[string]bool
 }
 
 // Host returns the host of a spec.

@@ -126,6 +126,7 @@ const (
 	ErrTypeNoSpace        = "no_space"        // on the host; activities that talk to codex or stop it wait for room
 	ErrTypeCodexMissing   = "codex_missing"   // and cannot be copied there
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
+	ErrTypeCodexChanged   = "codex_changed"   // somebody changed codex on the host
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
 	ErrTypeUnprotected    = "unprotected"     // codex cannot keep its commands from reading the credential
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key

@@ -97,7 +97,7 @@ func hostIsAway(h *protocol.HostHealth) bool {
 }
 
 func lacksCodex(h *protocol.HostHealth) bool {
-	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
+	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion || h.Kind == protocol.ErrTypeCodexChanged
 }
 
 // gotIn records that somebody reached a host, which ends a suspicion that it cannot be

@@ -24,7 +24,7 @@ var PassingKinds = []string{
 
 var lastingKinds = []string{
 	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
-	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
+	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
 	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
 	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
 	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown,

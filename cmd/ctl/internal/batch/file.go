@@ -115,7 +115,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 // failureKinds are the words of retry.on.
 func failureKinds() []string {
 	out := append(slices.Clone(batch.RetriedKinds), protocol.EndingKinds()...)
-	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSeed,
+	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSeed,
 		protocol.ErrTypeInternal, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeStoreFull, protocol.ErrTypeSnapshot, protocol.ErrTypeBadInput,
 		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
 	slices.Sort(out)
