@@ -35,9 +35,8 @@ import (
 func upHere(t *testing.T, workers int, validity certs.Validity) *stack.Info {
 	t.Helper()
 	codex := realparts.Codex(t)
-	libexec, err := programs()
-	t.Cleanup(func() { os.RemoveAll(libexec) })
-	if err != nil {
+	server, worker := realparts.DevServer(t), realparts.Path(t, "bin", "worker")
+	if _, err := os.Stat(worker); err != nil {
 		t.Fatalf("%v (run `make build`)", err)
 	}
 	parent, err := os.MkdirTemp("/var/tmp", "fairlead-access-")
@@ -58,7 +57,7 @@ func upHere(t *testing.T, workers int, validity certs.Validity) *stack.Info {
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		ended <- stack.Up(ctx, stack.Options{
-			Dir: filepath.Join(parent, "state"), Devserver: filepath.Join(libexec, "devserver"), Worker: filepath.Join(libexec, "worker"),
+			Dir: filepath.Join(parent, "state"), Devserver: server, Worker: worker,
 			Workers: workers, Config: conf, Validity: validity, Ready: func(i stack.Info) { up <- i }, Logger: slog.New(slog.DiscardHandler),
 		})
 	}()
@@ -74,8 +73,9 @@ func upHere(t *testing.T, workers int, validity certs.Validity) *stack.Info {
 	case err := <-ended:
 		ended <- nil
 		t.Fatalf("the stack ended: %v", err)
-	case <-time.After(3 * time.Minute):
-		t.Fatal("the stack does not get ready")
+	case <-time.After(10 * time.Minute):
+		logs := filepath.Join(parent, "state", "logs")
+		t.Fatalf("the stack does not get ready\n%s\n%s", stack.Tail(filepath.Join(logs, "temporal.log"), 5), stack.Tail(filepath.Join(logs, "worker.log"), 5))
 	}
 	return nil
 }
@@ -211,7 +211,7 @@ func asStranger(ctx context.Context, method, url string) (int, error) {
 // Everything of it is seen by a running stack: new connections get the new certificate, a
 // connection that is open goes on, and the server is not restarted.
 func TestCertificatesAreRenewedWhileAStackRuns(t *testing.T) {
-	const leaf = 15 * time.Second
+	const leaf = 30 * time.Second
 	info := upHere(t, 0, certs.Validity{Leaf: leaf})
 	files := info.Certificates
 	conf := certs.Client(files.CA, files.Cert, files.Key, "127.0.0.1")

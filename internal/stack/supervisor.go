@@ -176,6 +176,13 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	workerCtx, stopWorkers := context.WithCancel(ctx)
 	defer stopServer()
 	defer stopWorkers()
+	// From the beginning: a server that is long in starting must not be late for its own
+	// certificate.
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	var renewal sync.WaitGroup
+	renewal.Go(func() { s.renewCertificates(renewing) })
+	defer renewal.Wait()
+	defer stopRenewing()
 	server := &child{
 		name: "temporal", path: s.opts.Devserver, env: childEnv(), log: s.at.in("logs", "temporal.log"), drain: serverDrain, logger: s.log,
 		args: s.serverArgs, started: s.serverStarted, refusals: []int{2, 6},
@@ -192,7 +199,6 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() { s.announce(workerCtx) })
-	wg.Go(func() { s.renewCertificates(workerCtx) })
 	workersDone := make(chan error, 1)
 	go func() { workersDone <- s.runWorkers(workerCtx, stopWorkers) }()
 
