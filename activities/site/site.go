@@ -44,6 +44,10 @@ type Deps struct {
 	// Unprotected, if UnprotectedAllow, lets a session with a seed use a host where codex
 	// cannot keep its commands from the credential.
 	Unprotected string
+	// Private are the worker's own absolute paths that commands must not read, on each host
+	// where they exist. A path that begins with ~/ is below the home folder of the host's
+	// user.
+	Private []string
 	// AnyVersion allows codex versions outside of conversation's range.
 	AnyVersion bool
 	// Temporal is for Engine and WatchHost's signals; it may be nil without them.

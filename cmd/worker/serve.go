@@ -117,10 +117,14 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
 	})
 	defer pool.Close()
+	private := append(conf.Private(), runtimeDir())
+	if agent := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(agent) {
+		private = append(private, agent)
+	}
 	set := activities.New(site.Deps{
 		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
-		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
+		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected, Private: private,
 		Deliver:   site.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: site.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})

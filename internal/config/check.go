@@ -25,6 +25,8 @@ var (
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
 
+const maxDenyRead = 64
+
 // check returns the mistakes that do not depend on the machine.
 func (c *Config) check() []Problem {
 	var p []Problem
@@ -96,6 +98,14 @@ func (c *Config) check() []Problem {
 	}
 	if l := c.Hosts.Leftovers; l != 0 && (l < 10*time.Minute || l > 30*24*time.Hour) {
 		add("hosts.leftovers", "%s is not between 10m and 720h (0 is never)", l)
+	}
+	if n := len(c.Hosts.DenyRead); n > maxDenyRead {
+		add("hosts.deny_read", "%d paths are too many: at most %d", n, maxDenyRead)
+	}
+	for _, p := range c.Hosts.DenyRead {
+		if below, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || filepath.Clean(below) == "." || filepath.Clean(p) == "/" || strings.ContainsRune(p, 0) {
+			add("hosts.deny_read", "%q is not an absolute path, nor ~/ and a path", shorten(p))
+		}
 	}
 	if d := c.Store.Tidy; d != 0 && (d < 10*time.Minute || d > 30*24*time.Hour) {
 		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)

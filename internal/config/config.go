@@ -163,6 +163,9 @@ type Hosts struct {
 	Check time.Duration `yaml:"check"`
 	// Leftovers is an interval; 0 means never.
 	Leftovers time.Duration `yaml:"leftovers"`
+	// DenyRead are further paths that sandboxed commands must not read, absolute or below
+	// the home folder of the host's user (~/).
+	DenyRead []string `yaml:"deny_read"`
 }
 
 // Codex's own defaults.

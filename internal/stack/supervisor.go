@@ -170,6 +170,11 @@ func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if conf.API.Listen == "" {
 		conf.API.Listen = "unix://" + s.at.socket(n)
 	}
+	// The state folder holds every key. The user's config file names others.
+	conf.Hosts.DenyRead = append(slices.Clone(conf.Hosts.DenyRead), string(s.at))
+	if file := s.opts.Config.Path(); file != "" {
+		conf.Hosts.DenyRead = append(conf.Hosts.DenyRead, file)
+	}
 	return conf
 }
 
