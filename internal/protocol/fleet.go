@@ -346,6 +346,8 @@ type PlaceQuery struct {
 	Host   string            `json:"host,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"`
+	// Elsewhere says that the worker's own machine will not do.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // PlaceView has the hosts that can serve the session, or the reason why none ever can.

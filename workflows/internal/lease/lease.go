@@ -36,8 +36,10 @@ type Acquire struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"` // conditions for the host
 	Rather []string          `json:"rather,omitempty"`
-	Seed   string            `json:"seed,omitempty"` // to a pool: to be planted
-	Run    string            `json:"run,omitempty"`  // first run of the holder's workflow
+	// Elsewhere says that the worker's own machine will not do.
+	Elsewhere bool   `json:"elsewhere,omitempty"`
+	Seed      string `json:"seed,omitempty"` // to a pool: to be planted
+	Run       string `json:"run,omitempty"`  // first run of the holder's workflow
 
 	// To a pool of hosts: whom the slot counts for (default "default"), the priority among
 	// that tenant's requests (1 first, 5 last, 0 is 3), and when the holder first asked.
