@@ -29,6 +29,10 @@ var supported = []struct {
 	{version: "", profile: true}, // the pinned one
 }
 
+// trialPatience is that of sessions, in milliseconds. codex's own is 10 s, which a busy
+// machine may need.
+const trialPatience = 40_000
+
 var everyVersion = flag.Bool("every-version", false, "try also the versions of codex that behave as another one that is tried")
 
 // olderCodex returns the codex that `make versions` installed.
@@ -104,7 +108,7 @@ func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, open []stri
 		open = a.tryPrivate(spec, planted.Permissions)
 	}
 	m := a.ask("command/exec", map[string]any{
-		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions,
+		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions, "timeoutMs": trialPatience,
 	})
 	if m.Error != nil {
 		return Proof{}, nil, true
@@ -136,7 +140,7 @@ func TestTheProofSeesWhatIsOpen(t *testing.T) {
 		}
 		var r struct{ Stdout string }
 		if err := json.Unmarshal(a.call("command/exec", map[string]any{
-			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"},
+			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"}, "timeoutMs": trialPatience,
 		}), &r); err != nil {
 			t.Fatal(err)
 		}

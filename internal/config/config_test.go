@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -191,7 +192,7 @@ log:
 	if want := (Snapshots{Keep: 10, MaxAge: 720 * time.Hour, MaxBytes: 20 << 30}); c.Snapshots != want {
 		t.Errorf("read snapshots %+v", c.Snapshots)
 	}
-	if want := (Hosts{Check: 6 * time.Hour}); c.Hosts != want {
+	if want := (Hosts{Check: 6 * time.Hour}); !reflect.DeepEqual(c.Hosts, want) {
 		t.Errorf("read hosts %+v", c.Hosts)
 	}
 	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Turn: 24 * time.Hour}); c.Timeouts != want {
