@@ -97,6 +97,7 @@ func (c *Config) check() []Problem {
 	if l := c.Hosts.Leftovers; l != 0 && (l < 10*time.Minute || l > 30*24*time.Hour) {
 		add("hosts.leftovers", "%s is not between 10m and 720h (0 is never)", l)
 	}
+	p = append(p, c.checkBounds()...)
 	if d := c.Store.Tidy; d != 0 && (d < 10*time.Minute || d > 30*24*time.Hour) {
 		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)
 	}
@@ -112,6 +113,23 @@ func (c *Config) check() []Problem {
 	}
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return p
+}
+
+func (c *Config) checkBounds() (p []Problem) {
+	if err := c.Bounds.Ceiling().Check(); err != nil {
+		p = append(p, c.at("bounds", "%v", err))
+	}
+	for _, h := range c.Bounds.Hosts {
+		switch err := h.Ceiling().Check(); {
+		case len(h.Labels) == 0:
+			p = append(p, c.at("bounds.hosts", "labels are missing: what holds for all hosts stands beside hosts"))
+		case err != nil:
+			p = append(p, c.at("bounds.hosts", "%v", err))
+		case h.Ceiling().None():
+			p = append(p, c.at("bounds.hosts", "an entry bounds nothing"))
+		}
 	}
 	return p
 }
