@@ -67,6 +67,9 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if !protocol.IsSandbox(in.Sandbox) {
 		return out, kit.BadInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
 	}
+	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded); err != nil {
+		return out, err
+	}
 	if err := site.KeepPolicies(ctx, s, in.Policies); err != nil {
 		return out, err
 	}

@@ -28,6 +28,9 @@ type PrepareSessionInput struct {
 	// Workspace is the first content of the work folder, or nil.
 	Workspace *workspaces.Workspace `json:"workspace,omitempty"`
 
+	// Bounded says that the seed bounds what the session may ask for.
+	Bounded bool `json:"bounded,omitempty"`
+
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
 }
 
@@ -62,6 +65,8 @@ type StartServerInput struct {
 	Claim       protocol.Claim  `json:"claim"`
 	Layout      protocol.Layout `json:"layout"`
 	Incarnation int             `json:"incarnation"`
+	// Bounded says that the seed bounds what the session may ask for.
+	Bounded bool `json:"bounded,omitempty"`
 }
 
 // StartServerResult describes the running process.

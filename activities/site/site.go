@@ -63,7 +63,9 @@ type Deps struct {
 	Deliver               DeliverLimits
 	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
-	Logger     *slog.Logger
+	// Bounds are the organisation's: no session exceeds them.
+	Bounds Bounds
+	Logger *slog.Logger
 	// Lag, if set, gets the age of each event of codex. The difference between the clocks
 	// of host and worker is part of it.
 	Lag func(time.Duration)
@@ -96,6 +98,12 @@ func NewSite(d Deps) *Site {
 	s.AskSession = func(ctx context.Context, session string) (inquiry.SessionNow, error) {
 		return inquiry.AskSession(ctx, d.Temporal, session)
 	}
+	s.AskAsks = func(ctx context.Context, session string) (protocol.SessionAsks, error) {
+		return inquiry.AskAsks(ctx, d.Temporal, session)
+	}
+	s.AskHosts = func(ctx context.Context) ([]inquiry.HostNow, error) {
+		return inquiry.HostsOfZone(ctx, d.Temporal, d.Bounds.Zone)
+	}
 	s.AskLeft = func(ctx context.Context) ([]inquiry.LeftThere, error) { return inquiry.AskPools(ctx, d.Temporal) }
 	if d.Temporal != nil {
 		s.Desk, s.Left = inquiry.TemporalDesk{Client: d.Temporal}, inquiry.TemporalLeft{Client: d.Temporal}
@@ -119,6 +127,8 @@ type Site struct {
 	// Ask asks a seed's workflow. The session need not hold the seed.
 	Ask        inquiry.SeedAnswer
 	AskSession func(ctx context.Context, session string) (inquiry.SessionNow, error)
+	AskAsks    func(ctx context.Context, session string) (protocol.SessionAsks, error)
+	AskHosts   func(ctx context.Context) ([]inquiry.HostNow, error) // of Bounds.Zone
 	AskLeft    func(ctx context.Context) ([]inquiry.LeftThere, error)
 	// Takes limits concurrent snapshots. Somebody waits for a restore, so Brings has its
 	// own limit.

@@ -112,6 +112,7 @@ func (c *Config) check() []Problem {
 			add("hosts.deny_read", "%q is not an absolute path, nor ~/ and a path", shorten(p))
 		}
 	}
+	p = append(p, c.checkBounds()...)
 	if d := c.Store.Tidy; d != 0 && (d < 10*time.Minute || d > 30*24*time.Hour) {
 		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)
 	}
@@ -123,6 +124,23 @@ func (c *Config) check() []Problem {
 	p = append(p, c.checkMetrics()...)
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return p
+}
+
+func (c *Config) checkBounds() (p []Problem) {
+	if err := c.Bounds.Ceiling().Check(); err != nil {
+		p = append(p, c.at("bounds", "%v", err))
+	}
+	for _, h := range c.Bounds.Hosts {
+		switch err := h.Ceiling().Check(); {
+		case len(h.Labels) == 0:
+			p = append(p, c.at("bounds.hosts", "labels are missing: what holds for all hosts stands beside hosts"))
+		case err != nil:
+			p = append(p, c.at("bounds.hosts", "%v", err))
+		case h.Ceiling().None():
+			p = append(p, c.at("bounds.hosts", "an entry bounds nothing"))
+		}
 	}
 	return p
 }

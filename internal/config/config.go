@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // A Config is a config file with the defaults filled in. docs/reference/configuration.md
 // describes all keys.
@@ -17,6 +21,7 @@ type Config struct {
 	Deliver   Deliver   `yaml:"deliver"`
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
+	Bounds    Bounds    `yaml:"bounds"`
 	// SignWith is a private key file, agent, or agent:SHA256:….
 	SignWith string   `yaml:"sign_with"`
 	Timeouts Timeouts `yaml:"timeouts"`
@@ -177,6 +182,47 @@ type Hosts struct {
 	// DenyRead are further paths that sandboxed commands must not read, absolute or below
 	// the home folder of the host's user (~/).
 	DenyRead []string `yaml:"deny_read"`
+}
+
+// Bounds are the most that sessions may ask for. Every worker needs the same.
+type Bounds struct {
+	// Sandbox is the largest sandbox mode; empty means any.
+	Sandbox string `yaml:"sandbox"`
+	// ApprovalPolicies are those that are allowed; empty means all.
+	ApprovalPolicies []string `yaml:"approval_policies"`
+	// What is false is not allowed; nil is true.
+	Hooks        *bool `yaml:"hooks"`
+	Network      *bool `yaml:"network"`
+	ForwardAgent *bool `yaml:"forward_agent"`
+	Dir          *bool `yaml:"dir"`
+	Exec         *bool `yaml:"exec"`
+	// Hosts has further bounds of hosts with certain labels.
+	Hosts []HostBounds `yaml:"hosts"`
+}
+
+// HostBounds are Bounds of the hosts that have all Labels.
+type HostBounds struct {
+	Labels           map[string]string `yaml:"labels"`
+	Sandbox          string            `yaml:"sandbox"`
+	ApprovalPolicies []string          `yaml:"approval_policies"`
+	Hooks            *bool             `yaml:"hooks"`
+	Network          *bool             `yaml:"network"`
+	ForwardAgent     *bool             `yaml:"forward_agent"`
+	Dir              *bool             `yaml:"dir"`
+	Exec             *bool             `yaml:"exec"`
+}
+
+// Ceiling returns the bounds of all hosts.
+func (b Bounds) Ceiling() protocol.Ceiling {
+	return HostBounds{Sandbox: b.Sandbox, ApprovalPolicies: b.ApprovalPolicies, Hooks: b.Hooks, Network: b.Network,
+		ForwardAgent: b.ForwardAgent, Dir: b.Dir, Exec: b.Exec}.Ceiling()
+}
+
+// Ceiling returns the bounds without the labels.
+func (h HostBounds) Ceiling() protocol.Ceiling {
+	no := func(allowed *bool) bool { return allowed != nil && !*allowed }
+	return protocol.Ceiling{Sandbox: h.Sandbox, ApprovalPolicies: h.ApprovalPolicies, NoHooks: no(h.Hooks), NoNetwork: no(h.Network),
+		NoForwardAgent: no(h.ForwardAgent), NoDir: no(h.Dir), NoExec: no(h.Exec)}
 }
 
 // Codex's own defaults.

@@ -194,6 +194,9 @@ type SetSeed struct {
 	Policy *string `json:"policy,omitempty"`
 	// Amend offers amendments: decisions that change codex's rules permanently.
 	Amend *bool `json:"amend,omitempty"`
+	// Bounds replaces what sessions with the seed may ask for; the zero value means
+	// anything.
+	Bounds *Ceiling `json:"bounds,omitempty"`
 }
 
 // ReviveSeed lets a seed go on with its stored generation. It gives up logins that could
@@ -234,6 +237,7 @@ type SeedView struct {
 	Exported *SeedExport   `json:"exported,omitempty"`
 	Policy   *PolicyView   `json:"policy,omitempty"`
 	Amend    bool          `json:"amend,omitempty"`
+	Bounds   *Ceiling      `json:"bounds,omitempty"`
 
 	Ref     *SeedRef `json:"ref,omitempty"`
 	Deleted bool     `json:"deleted,omitempty"`

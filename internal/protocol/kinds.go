@@ -183,6 +183,10 @@ const ErrTypeWorkspace = "workspace"
 // ErrTypeTurnRuns means that a running turn writes to data that was to be read as a whole.
 const ErrTypeTurnRuns = "turn_runs"
 
+// ErrTypeBounds means that a session or a command exceeds what the organisation, the
+// labels of its host or its seed allow.
+const ErrTypeBounds = "out_of_bounds"
+
 // RefusedDead means that a seed's issuer no longer accepts the login. A call that fails
 // with a type not listed here may be repeated.
 const RefusedDead = "seed_dead"

@@ -42,6 +42,7 @@ const (
 	QueryApprovals = "approvals" // → []Approval, open ones first
 	QueryTurn      = "turn"      // TurnQuery → TurnView
 	QueryDetail    = "detail"    // → SessionDetail
+	QueryAsks      = "asks"      // → SessionAsks
 
 	// Of a pool workflow.
 	UpdatePutHost    = "put_host"    // PutHost → HostView

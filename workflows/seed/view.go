@@ -39,7 +39,7 @@ func (s *seedCore) view() protocol.SeedView {
 		v.Share = 1
 	}
 	v.Check = st.Check.view()
-	v.Policy, v.Amend = s.policyView(), st.Amend
+	v.Policy, v.Amend, v.Bounds = s.policyView(), st.Amend, st.Bounds
 	for i := range st.Leases {
 		l := &st.Leases[i]
 		if l.Internal {

@@ -227,7 +227,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.approvals.seedPolicy(got.Policy)
-	s.st.SeedAmend = got.Amend
+	s.st.SeedAmend, s.st.SeedBounds = got.Amend, got.Bounds
 	if s.opt.Seed == "" {
 		// The pool must know which seed is planted on its host.
 		slot := s.wantsSlot()

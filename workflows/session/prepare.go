@@ -141,7 +141,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
-			Snapshot: s.snaps.keeping(), Workspace: s.workspace(),
+			Snapshot: s.snaps.keeping(), Workspace: s.workspace(), Bounded: s.st.SeedBounds != nil,
 		})
 		return err
 	})

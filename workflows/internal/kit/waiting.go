@@ -27,7 +27,7 @@ var lastingKinds = []string{
 	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
 	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
 	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
-	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown,
+	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeBounds,
 	protocol.RefusedState, protocol.RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
 	protocol.RefusedDead, protocol.RefusedLost, protocol.RefusedSuspect, "closed", "terminated", Unsent,
 	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
@@ -45,7 +45,8 @@ var lastingKinds = []string{
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread
 //
-// lastingKinds last: the host refuses us, sends too much, or lacks something, the request is wrong, the
+// lastingKinds last: the host refuses us, sends too much, or lacks something, the request is
+// wrong or out of bounds, the
 // credential is of no use, a person has to decide, a limit is reached (on_limit decides
 // about quota and rate_limit), codex refuses, or what may have had effects is not repeated
 // (outcome_unknown).

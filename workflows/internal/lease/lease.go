@@ -139,6 +139,7 @@ type Granted struct {
 	Seed       *protocol.SeedRef  `json:"seed,omitempty"`
 	Policy     string             `json:"policy,omitempty"` // of the seed
 	Amend      bool               `json:"amend,omitempty"`
+	Bounds     *protocol.Ceiling  `json:"bounds,omitempty"` // of the seed
 }
 
 // people may be offered amendments
