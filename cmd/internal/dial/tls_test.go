@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/config"
@@ -20,7 +21,7 @@ func TestAStacksCertificateIsOnlyForItsServer(t *testing.T) {
 	}
 	f := certs.In(dir)
 	files := &config.TLS{CA: f.CA, Cert: f.Client, Key: f.Client}
-	stack := Stack("127.0.0.1:7233", "", "", files)
+	stack := Stack("127.0.0.1:7233", "", "", time.Time{}, files)
 	named, err := Config(&config.Config{Temporal: config.Temporal{Address: "127.0.0.1:7233"}})
 	if err != nil {
 		t.Fatal(err)
