@@ -55,7 +55,9 @@ real() {
 }
 tell() {
 	real "$2"
-	[ -z "$to" ] || printf '%s\0%s\0' "$1" "$to"
+	[ -n "$to" ] || return 0
+	# What the user has no right to needs no other protection.
+	if [ -r "$to" ] || [ -w "$to" ] || [ -x "$to" ]; then printf '%s\0%s\0' "$1" "$to"; fi
 }
 for p in "$root" "$work" "$codex"; do real "$p"; printf '%s\0' "$to"; done
 tell secret "$home/.ssh"
