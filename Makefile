@@ -2,7 +2,8 @@
 SHELL := /bin/bash
 GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-# Without paths in what is compiled, every clone on a machine shares one build cache.
+# Without paths in what is compiled, every clone on a machine shares one build cache. The
+# packages of the Temporal server are in the module cache, at the same path for each.
 export GOFLAGS += -trimpath
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
@@ -14,7 +15,7 @@ build: bin/devserver ## bin/ctl, bin/worker, bin/scriptedmodel, bin/devserver
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/ctl ./cmd/worker ./internal/lab/scriptedmodel/cmd/scriptedmodel
 
 bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go') deploy/devserver/go.mod
-	GO="$(GO)" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
+	GO="$(GO)" GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
 
 tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
 	bash deploy/tools.sh
@@ -28,7 +29,7 @@ demo: tools build ## the main job on real parts; exits 0 only if all it shows ha
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
 	$(GO) vet ./...
-	cd deploy/devserver && $(GO) vet ./...
+	cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck ./workflows/...
 
@@ -59,7 +60,7 @@ LONG := ./hostexec ./internal/lab/faults ./internal/lab/e2e/... ./conversation .
 test: tools versions build lint ## everything, on real parts
 	@$(HOME_OF_TESTS); \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 45m $(LONG) ./...; \
-	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
+	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -timeout 10m ./...)
 
 conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md
 	$(GO) test -count=1 -timeout 20m -run 'TestConformance$$' ./conversation -conformance

@@ -34,7 +34,7 @@ func TestAStacksCertificateIsOnlyForItsServer(t *testing.T) {
 		"its address, typed":            {[]Source{Flags("127.0.0.1:7233", ""), stack}, true},
 		"its address, in a config":      {[]Source{named, stack}, true},
 		"another address":               {[]Source{Flags("temporal.example:7233", ""), stack}, false},
-		"a stack of an earlier version": {[]Source{Stack("127.0.0.1:7233", "", "", nil)}, false},
+		"a stack of an earlier version": {[]Source{Stack("127.0.0.1:7233", "", "", time.Time{}, nil)}, false},
 	} {
 		got, err := Resolve(c.sources...)
 		if err != nil {
@@ -49,7 +49,7 @@ func TestAStacksCertificateIsOnlyForItsServer(t *testing.T) {
 			t.Errorf("%s: the files are not read at each handshake: %+v", name, conf)
 		}
 	}
-	if _, err := Resolve(Stack("127.0.0.1:7233", "", "", &config.TLS{CA: f.CA, Cert: filepath.Join(dir, "none"), Key: filepath.Join(dir, "none")})); err == nil {
+	if _, err := Resolve(Stack("127.0.0.1:7233", "", "", time.Time{}, &config.TLS{CA: f.CA, Cert: filepath.Join(dir, "none"), Key: filepath.Join(dir, "none")})); err == nil {
 		t.Error("a certificate that is not there was passed over")
 	}
 }
