@@ -45,11 +45,10 @@ var lastingKinds = []string{
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread
 //
-// lastingKinds last: the host refuses us, sends too much, or lacks something, the request is
-// wrong or out of bounds, the
-// credential is of no use, a person has to decide, a limit is reached (on_limit decides
-// about quota and rate_limit), codex refuses, or what may have had effects is not repeated
-// (outcome_unknown).
+// lastingKinds last: the host refuses us, sends too much or lacks something, the request is
+// wrong or out of bounds, the credential is of no use, a person has to decide, a limit is
+// reached (on_limit decides about quota and rate_limit), codex refuses, or what may have had
+// effects is not repeated (outcome_unknown).
 //
 // Any other kind, also one of a newer worker, passes unless the activity said that a retry
 // is of no use:
