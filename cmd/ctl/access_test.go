@@ -47,7 +47,7 @@ func upHere(t *testing.T, workers int, validity certs.Validity) *stack.Info {
 	if err := os.Chmod(parent, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	conf, err := config.Parse("none.yaml", nil)
+	conf, err := config.Parse(filepath.Join(parent, "none.yaml"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

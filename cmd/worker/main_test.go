@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -105,7 +107,11 @@ func (p place) write(t *testing.T, text string) {
 
 func (p place) status(t *testing.T) (api.Status, error) {
 	t.Helper()
-	c, err := api.NewClient("unix://"+p.socket, api.ClientOptions{})
+	token, err := os.ReadFile(filepath.Join(p.dir, "token"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	c, err := api.NewClient("unix://"+p.socket, api.ClientOptions{Token: strings.TrimSpace(string(token))})
 	if err != nil {
 		t.Fatal(err)
 	}
