@@ -70,12 +70,12 @@ func TestASessionOutOfBoundsTouchesNothing(t *testing.T) {
 			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 			b.set.site.Bounds = set.bounds
 			b.set.site.AskAsks = func(_ context.Context, session string) (protocol.SessionAsks, error) {
-				if session != "s1" {
+				if session != "bounded" {
 					t.Errorf("session %s is asked", session)
 				}
 				return set.asks, nil
 			}
-			claim := protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}
+			claim := protocol.Claim{Session: "bounded", Host: b.spec, Generation: 1, Pump: 1}
 			for entry, in := range map[string]places.PrepareSessionInput{
 				"start":   {Claim: claim, Sandbox: asks.Sandbox, Bounded: set.bounded},
 				"fork":    {Claim: claim, Sandbox: asks.Sandbox, Bounded: set.bounded, Restore: &snaps.RestoreSpec{Snapshot: "other", Fork: true}},
@@ -84,7 +84,7 @@ func TestASessionOutOfBoundsTouchesNothing(t *testing.T) {
 				_, err := places.PrepareSession(t.Context(), b.set.site, in, 1, site.Secrets{}, nil)
 				outOfBounds(t, name+" of "+setter+", "+entry, err, c.says, set.says)
 			}
-			l := folder.LayoutOf(root, "s1")
+			l := folder.LayoutOf(root, "bounded")
 			l.Codex = "/bin/false"
 			_, err := places.StartServer(t.Context(), b.set.site, places.StartServerInput{Claim: claim, Layout: l, Incarnation: 2, Bounded: set.bounded}, 1)
 			outOfBounds(t, name+" of "+setter+", codex", err, c.says, set.says)
@@ -106,7 +106,7 @@ func TestASessionWithinItsBoundsIsPrepared(t *testing.T) {
 		asked++
 		return protocol.SessionAsks{Sandbox: "workspace-write", ApprovalPolicy: "on-request", Labels: map[string]string{"tier": "dev"}, SeedCeiling: &protocol.Ceiling{Sandbox: "workspace-write"}}, nil
 	}
-	if _, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write"}); err != nil {
+	if _, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "bounded", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write"}); err != nil {
 		t.Error(err)
 	}
 	if asked != 1 {
@@ -126,7 +126,7 @@ func TestNothingIsDoneWhileBoundsCannotBeChecked(t *testing.T) {
 		"empty": func(context.Context, string) (protocol.SessionAsks, error) { return protocol.SessionAsks{}, nil },
 	} {
 		b.set.site.AskAsks = answer
-		_, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only"})
+		_, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "bounded", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "read-only"})
 		if app := appError(t, err); app.NonRetryable() || !strings.Contains(app.Message(), "cannot check its bounds") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -137,7 +137,7 @@ func TestNothingIsDoneWhileBoundsCannotBeChecked(t *testing.T) {
 	// Without bounds, nobody is asked.
 	free := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	free.set.site.AskAsks = b.set.site.AskAsks
-	if err := site.CheckBounds(t.Context(), free.set.site, "s1", false); err != nil {
+	if err := site.CheckBounds(t.Context(), free.set.site, "bounded", false); err != nil {
 		t.Error(err)
 	}
 }
