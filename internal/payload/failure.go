@@ -23,6 +23,7 @@ type failureConverter struct {
 var _ converter.FailureConverterWithSerializationContext = failureConverter{}
 
 func newFailureConverter(data dataConverter) failureConverter {
+	data.at.failure = true
 	_, encrypts := data.codec.Encrypts()
 	return failureConverter{
 		FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: encrypts}),

@@ -14,6 +14,9 @@ type place struct {
 	kind     placeKind
 	workflow string // id
 	name     string // of the activity's type, the signal or the update
+	// failure means that an error is read there. A workflow that fails with an activity's
+	// error passes it on as the activity wrote it.
+	failure bool
 }
 
 type placeKind int
@@ -63,6 +66,9 @@ func (p place) String() string {
 // takes reports whether what was encrypted for the place bound may be read here.
 func (p place) takes(bound string) bool {
 	if bound == p.String() {
+		return true
+	}
+	if p.failure && p.kind == ofWorkflow && strings.HasPrefix(bound, "activity/"+url.PathEscape(p.workflow)+"/") {
 		return true
 	}
 	base, ok := p.scheduled()

@@ -8,6 +8,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -72,6 +73,32 @@ func TestAPayloadIsReadOnlyAtItsPlace(t *testing.T) {
 		if got, err := decode(c, sealed); err != nil || !proto.Equal(got, p) {
 			t.Errorf("the UI reads that for %s as %v, %v", from.describe(), got, err)
 		}
+	}
+}
+
+// A workflow that fails because an activity failed passes on what the activity wrote.
+func TestTheErrorOfAnActivityIsReadAsThatOfItsWorkflowAndOfNoOther(t *testing.T) {
+	c := NewCodec("default", key(t))
+	at := func(ctx converter.SerializationContext) converter.FailureConverter {
+		return c.FailureConverter().(converter.FailureConverterWithSerializationContext).WithSerializationContext(ctx)
+	}
+	activity := converter.ActivitySerializationContext{Namespace: "default", WorkflowID: "session/a b", ActivityType: "Do"}
+	failure := at(activity).ErrorToFailure(temporal.NewApplicationError("the file is empty", "bad_input", "a detail"))
+	for id, read := range map[string]bool{"session/a b": true, "session/a": false, "session/b": false} {
+		err := at(converter.WorkflowSerializationContext{Namespace: "default", WorkflowID: id}).FailureToError(failure)
+		var app *temporal.ApplicationError
+		var detail string
+		if !errors.As(err, &app) || app.Type() != "bad_input" || strings.Contains(err.Error(), "the file is empty") != read || (app.Details(&detail) == nil && detail == "a detail") != read {
+			t.Errorf("in %s: %v, %q", id, err, detail)
+		}
+	}
+	result, err := c.DataConverter().(converter.DataConverterWithSerializationContext).WithSerializationContext(activity).ToPayload("a result")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out string
+	if err := c.DataConverter().(converter.DataConverterWithSerializationContext).WithSerializationContext(converter.WorkflowSerializationContext{WorkflowID: "session/a b"}).FromPayload(result, &out); err == nil {
+		t.Errorf("an activity's result is read as its workflow's: %q", out)
 	}
 }
 

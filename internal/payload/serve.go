@@ -40,9 +40,13 @@ func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	decode := converter.NewPayloadCodecHTTPHandler(c)
 	for path, at := range map[string]func(*http.Request) place{
-		"/workflow/{id}":               func(r *http.Request) place { return place{kind: ofWorkflow, workflow: r.PathValue("id")} },
-		"/workflow/{id}/signal/{name}": func(r *http.Request) place { return place{toSignal, r.PathValue("id"), r.PathValue("name")} },
-		"/workflow/{id}/update/{name}": func(r *http.Request) place { return place{toUpdate, r.PathValue("id"), r.PathValue("name")} },
+		"/workflow/{id}": func(r *http.Request) place { return place{kind: ofWorkflow, workflow: r.PathValue("id")} },
+		"/workflow/{id}/signal/{name}": func(r *http.Request) place {
+			return place{kind: toSignal, workflow: r.PathValue("id"), name: r.PathValue("name")}
+		},
+		"/workflow/{id}/update/{name}": func(r *http.Request) place {
+			return place{kind: toUpdate, workflow: r.PathValue("id"), name: r.PathValue("name")}
+		},
 	} {
 		mux.Handle("POST "+Path+path+"/decode", decode)
 		mux.HandleFunc("POST "+Path+path+"/encode", func(w http.ResponseWriter, r *http.Request) {
