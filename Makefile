@@ -55,7 +55,8 @@ c-compiler:
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
 # Packages are run in the order that they are named in: those that wait long go
-# first, so that none of them is left over for the end; ./... has them all.
+# first, so that none of them is left over for the end. go test runs a package once,
+# although the list of all packages names these again.
 LONG := ./hostexec ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
 
 test: tools versions build lint ## everything on real parts, but for the rigs
