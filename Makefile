@@ -1,12 +1,16 @@
-# One line each; `make demo` shows the main job, `make test` proves everything.
+# One line each; `make demo` shows the main job, `make test` and `make rigs` prove everything.
 SHELL := /bin/bash
 GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
-# Without paths in what is compiled, every clone on a machine shares one build cache.
-export GOFLAGS += -trimpath
+# Without paths in what is compiled, every clone on a machine shares one build cache. The
+# Temporal server is compiled without this flag, since it is in the module cache, at the
+# same path for each clone. A machine that builds one clone from an empty cache sets
+# TRIMPATH to nothing: then what the server and the rest share is compiled once.
+TRIMPATH ?= -trimpath
+export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo check c-compiler test lint conformance schema faults fleet bench record golden freeze clean
+.PHONY: all build tools versions demo check c-compiler test rigs lint conformance schema faults fleet bench record golden freeze clean
 
 all: build
 
@@ -14,7 +18,7 @@ build: bin/devserver ## bin/ctl, bin/worker, bin/scriptedmodel, bin/devserver
 	$(GO) build -ldflags "$(LDFLAGS)" -o bin/ ./cmd/ctl ./cmd/worker ./internal/lab/scriptedmodel/cmd/scriptedmodel
 
 bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go') deploy/devserver/go.mod
-	GO="$(GO)" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
+	GO="$(GO)" GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
 
 tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
 	bash deploy/tools.sh
@@ -28,7 +32,7 @@ demo: tools build ## the main job on real parts; exits 0 only if all it shows ha
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
 	$(GO) vet ./...
-	cd deploy/devserver && $(GO) vet ./...
+	cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) vet ./...
 	$(GO) tool staticcheck ./...
 	$(GO) tool workflowcheck ./workflows/...
 
@@ -44,22 +48,27 @@ HOME_OF_TESTS = set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap '
 # The end-to-end packages have no test that does without real parts. They are
 # left out, since linking them takes longer than most packages' tests. A package that
 # passed and has not changed since is not run again, as go test does; make test runs all.
+# lint has run vet, so go test does not.
 check: c-compiler lint ## lint, unit tests and replay with the race detector, to run while you work: no real parts, no network; needs cgo and a C compiler
 	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v /internal/lab/e2e); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -race -timeout 20m $$packages
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -race -vet=off -timeout 20m $$packages
 
 c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
 # Packages are run in the order that they are named in: those that wait long go
-# first, so that none of them is left over for the end; ./... has them all.
-LONG := ./hostexec ./internal/lab/faults ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
+# first, so that none of them is left over for the end. go test runs a package once,
+# although the list of all packages names these again.
+LONG := ./hostexec ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
 
-test: tools versions build lint ## everything, on real parts
-	@$(HOME_OF_TESTS); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -p 3 -timeout 45m $(LONG) ./...; \
-	(cd deploy/devserver && $(GO) test -count=1 -timeout 10m ./...)
+test: tools versions build lint ## everything on real parts, but for the rigs
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v '/internal/lab/faults$$'); \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 45m $(LONG) $$packages; \
+	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -timeout 10m ./...)
+
+rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed
+	@$(HOME_OF_TESTS); $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults
 
 conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md
 	$(GO) test -count=1 -timeout 20m -run 'TestConformance$$' ./conversation -conformance

@@ -115,8 +115,15 @@ type talk struct {
 // scripted model.
 func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
 	t.Helper()
+	return handMadeOn(t, id, model, protocol.HostSpec{Name: protocol.LocalHost})
+}
+
+// handMadeOn is handMade for another host that is this machine.
+func handMadeOn(t *testing.T, id string, model *scriptedmodel.Server, spec protocol.HostSpec) *talk {
+	t.Helper()
 	root := filepath.Join(t.TempDir(), "root")
-	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
+	spec.Root = root
+	b := newBed(t, spec)
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}}
 	k.layout = folder.LayoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")

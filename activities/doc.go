@@ -41,6 +41,7 @@
 //
 //	transcripts/<session>/<first seq>-<generation>.<pump>.<part>   JSON lines of Entry
 //	requests/<session>/<digest>                                    a Request with nothing cut
+//	verdicts/<session>/<generation>.<pump>-<name>                  the verdict of policies about paths that the host resolved
 //	diffs/<session>/<turn>-<incarnation>.<offset>                  the TurnDiff of a turn up to that offset; only the newest is kept
 //	owned/<kind>.<id>.<occasion>/<family>/<name>                   blobs of messages, batches and schedules: see internal/owned
 //	answers/<session>/<digest>-<random>                            secret answers to a request, until codex has them

@@ -33,6 +33,8 @@ func TestErrorsOfDomainsGetTheirType(t *testing.T) {
 		{hostexec.ErrHostKeyUnknown, protocol.ErrTypeHostKey, false},
 		{hostexec.ErrHostKeyChanged, protocol.ErrTypeHostKey, false},
 		{hostexec.ErrNoSpace, protocol.ErrTypeNoSpace, false},
+		{&hostexec.FloodError{What: "it", Limit: 1}, protocol.ErrTypeHostFlood, false},
+		{fmt.Errorf("%w: %w", hostexec.ErrOutcomeUnknown, &hostexec.FloodError{What: "it", Limit: 1}), protocol.ErrTypeHostFlood, false},
 		{hostexec.ErrLocked, protocol.ErrTypeInternal, true},
 		{hostexec.ErrUnsupported, protocol.ErrTypeInternal, false},
 		{&hostexec.FencedError{Ours: ours, Host: hostexec.Epoch{Generation: 2, Pump: 4}}, protocol.ErrTypeFenced, false},

@@ -44,7 +44,12 @@ func asksFor(t *testing.T, commands ...string) *scriptedmodel.Server {
 // judgedTalk returns a session on this machine whose pumps judge by policies.
 func judgedTalk(t *testing.T, id string, model *scriptedmodel.Server, texts ...string) (*talk, func(...conversation.Send) pumps.RunPumpInput) {
 	t.Helper()
-	k := handMade(t, id, model)
+	return judgedTalkOn(t, id, model, protocol.HostSpec{Name: protocol.LocalHost}, texts...)
+}
+
+func judgedTalkOn(t *testing.T, id string, model *scriptedmodel.Server, spec protocol.HostSpec, texts ...string) (*talk, func(...conversation.Send) pumps.RunPumpInput) {
+	t.Helper()
+	k := handMadeOn(t, id, model, spec)
 	if err := site.KeepPolicies(t.Context(), k.set.site, texts); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +176,7 @@ func TestOfTwoPoliciesTheStricterWordCounts(t *testing.T) {
 				in.Policies = append(in.Policies, site.PolicyRef{Digest: site.PolicyDigest(texts[name])})
 			}
 			in.Claim.Host.Name = "box"
-			judge, broken, err := pumps.Judge(t.Context(), b, in)
+			judge, broken, err := pumps.Judge(t.Context(), b, in, 1)
 			if err != nil || broken != nil {
 				t.Fatal(err, broken)
 			}
@@ -224,7 +229,7 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := pumps.RunPumpInput{Layout: protocol.Layout{WorkDir: "/w"}, Policies: []site.PolicyRef{{Digest: site.PolicyDigest(text), Of: "session"}, {Digest: site.PolicyDigest("gone"), Of: "seed"}}}
-	if _, broken, err := pumps.Judge(t.Context(), b, in); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
+	if _, broken, err := pumps.Judge(t.Context(), b, in, 1); err != nil || len(broken) != 1 || !strings.Contains(broken["seed"], "not in the store") {
 		t.Errorf("broken are %q (%v)", broken, err)
 	}
 	in.Policies = in.Policies[:1]
@@ -236,7 +241,7 @@ func TestRulesAcceptForAllWhoAskOrForNone(t *testing.T) {
 		{[]string{"ann", ""}, ""}, {[]string{"ann", "mallory"}, protocol.Decline}, {[]string{"mallory", "bob"}, protocol.Decline},
 	} {
 		in.Requesters = c.by
-		judge, _, err := pumps.Judge(t.Context(), b, in)
+		judge, _, err := pumps.Judge(t.Context(), b, in, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/cgi"
@@ -363,13 +364,69 @@ func TestAnAgentIsLentToGitAloneAndOnlyForItsTime(t *testing.T) {
 	if got := out.Brought.Created.Output; !strings.Contains(got, "agent: none") || strings.Contains(got, "agent\n") || strings.Contains(got, "left") {
 		t.Errorf("a hook saw: %s", got)
 	}
+	if len(out.Brought.Refused) > 0 {
+		t.Errorf("the agent refused git: %q", out.Brought.Refused)
+	}
 	b.closes(in, out.Layout)
 
-	w.Repo.KnownHosts = ""
-	in = b.inWorkspace("unpinned", w)
-	_, err = b.prepare(in)
-	if app := appError(t, err); app.Type() != protocol.ErrTypeWorkspace || !strings.Contains(app.Message(), "Host key verification failed") {
-		t.Errorf("a git server that nobody knows: %v", app)
+	refuses := func(id string, says, hint string, change func(*workspaces.Repo)) {
+		t.Helper()
+		w, r := w, *w.Repo
+		change(&r)
+		w.Repo = &r
+		_, err := b.prepare(b.inWorkspace(id, w))
+		app := appError(t, err)
+		var p protocol.Problem
+		if app.Details(&p) != nil || app.Type() != protocol.ErrTypeWorkspace || !strings.Contains(app.Message(), says) || !strings.Contains(p.Hint, hint) {
+			t.Errorf("%s: %v, hint %q", id, app, p.Hint)
+		}
+	}
+	t.Setenv("HOME", dir) // whose known_hosts the worker reads
+	refuses("unpinned", "not known to the worker", "--git-known-hosts", func(r *workspaces.Repo) { r.KnownHosts = "" })
+	refuses("another-key", "does not have SHA256:", "--forward-key", func(r *workspaces.Repo) { r.AgentKey = "SHA256:" + strings.Repeat("A", 43) })
+	refuses("no-ssh", "no URL of an ssh server", "leave out --forward-agent", func(r *workspaces.Repo) { r.URL = filepath.Join(f.dir, "part.git") })
+	// Another server shows another key under that name: git believes the host's line, and
+	// the agent does not.
+	other, err := hosttest.NewSSHD(t.Context(), filepath.Join(dir, "other"), hosttest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { other.Close() })
+	pub, err := os.ReadFile(server.Identity() + ".pub")
+	if err != nil {
+		pub, err = os.ReadFile(filepath.Join(server.Dir, "authorized_keys"))
+	}
+	if err := errors.Join(err, os.WriteFile(filepath.Join(other.Dir, "authorized_keys"), pub, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	_, otherPort, _ := strings.Cut(other.Address(), ":")
+	b.sh(`umask 077; mkdir -p "$HOME/.ssh" && printf '[localhost]:%s %s\n' "$1" "$2" >>"$HOME/.ssh/known_hosts"`, otherPort, other.HostKey())
+	lines := fmt.Sprintf("[localhost]:%s %s\n", otherPort, server.HostKey())
+	refuses("elsewhere", "the lent SSH agent refused", "URL's server alone", func(r *workspaces.Repo) {
+		r.URL, r.KnownHosts = strings.Replace(r.URL, "127.0.0.1:"+port, "localhost:"+otherPort, 1), lines
+	})
+}
+
+func TestTheServerOfAnSSHURLIsFound(t *testing.T) {
+	for url, want := range map[string]string{
+		"git@example.com:team/app.git":         "git example.com:22",
+		"example.com:app.git":                  "example.com:22",
+		"git@[2001:db8::1]:app.git":            "git [2001:db8::1]:22",
+		"[2001:db8::1]:app.git":                "[2001:db8::1]:22",
+		"example.com:a@b:c.git":                "example.com:22",
+		"ssh://git@example.com/team/app.git":   "git example.com:22",
+		"ssh://example.com:2222/app.git":       "example.com:2222",
+		"ssh://git@[2001:db8::1]:2222/app.git": "git [2001:db8::1]:2222",
+		"https://example.com/app.git":          "",
+		"git://example.com/app.git":            "",
+		"file:///srv/app.git":                  "",
+		"/srv/app.git":                         "",
+		"ssh:///app.git":                       "",
+	} {
+		user, address, err := workspaces.SSHServer(url)
+		if got := strings.TrimSpace(user + " " + address); got != want || (err == nil) != (want != "") {
+			t.Errorf("%s: %q, %v; want %q", url, got, err, want)
+		}
 	}
 }
 

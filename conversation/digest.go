@@ -2,8 +2,6 @@ package conversation
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 
 	"fairlead.dev/fairlead/conversation/wire"
@@ -36,8 +34,7 @@ type asked struct {
 	Method             string
 	thread, turn, item string
 	reason             string
-	shown              string // the command as the model wrote it
-	ofTool             bool   // asks whether an MCP tool may be called
+	ofTool             bool // asks whether an MCP tool may be called
 	startedMS          int64
 }
 
@@ -50,50 +47,15 @@ func (a *asked) keeps() bool {
 	return true
 }
 
-// digest returns the SHA-256 of the canonical JSON: sorted keys, no spaces, no HTML
-// escapes, no empty members. It is computed before redaction, so it does not depend on the
-// known secrets.
+// digest is computed before redaction, so it does not depend on the known secrets.
 func (a *asked) digest() string {
-	m := map[string]any{"kind": string(a.Kind)}
-	set := func(name, value string) {
-		if value != "" {
-			m[name] = value
-		}
+	c := protocol.Content{Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot, Questions: a.Questions,
+		Server: a.Server, Tool: a.Tool, Message: a.Message, URL: a.URL,
+		Network: a.Network, Permissions: a.Permissions, Args: a.Args, Form: a.Schema, Amendment: a.Amendment}
+	for _, one := range a.Changes {
+		c.Changes = append(c.Changes, protocol.ContentChange{Path: one.Path, Kind: one.Kind.Type, Diff: one.Diff, MovedTo: one.Kind.MovePath})
 	}
-	set("action", a.Action)
-	set("command", a.Command)
-	set("cwd", a.CWD)
-	set("grant_root", a.GrantRoot)
-	setRaw := func(name string, raw json.RawMessage) {
-		if v, err := plainJSON(raw); err == nil && v != nil {
-			m[name] = v
-		}
-	}
-	setRaw("network", a.Network)
-	setRaw("permissions", a.Permissions)
-	set("server", a.Server)
-	set("tool", a.Tool)
-	setRaw("args", a.Args)
-	set("message", a.Message)
-	setRaw("form", a.Schema)
-	set("url", a.URL)
-	setRaw("amendment", a.Amendment)
-	if len(a.Questions) > 0 {
-		setRaw("questions", canonical(a.Questions))
-	}
-	if a.Kind == protocol.KindFileChange {
-		changes := make([]any, 0, len(a.Changes))
-		for _, c := range a.Changes {
-			one := map[string]any{"path": c.Path, "kind": c.Kind.Type, "diff": c.Diff}
-			if c.Kind.MovePath != "" {
-				one["move_path"] = c.Kind.MovePath
-			}
-			changes = append(changes, one)
-		}
-		m["changes"] = changes
-	}
-	sum := sha256.Sum256(canonical(m))
-	return hex.EncodeToString(sum[:])
+	return c.Digest()
 }
 
 // plainJSON keeps numbers as they are written.

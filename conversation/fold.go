@@ -144,7 +144,7 @@ func itemEntry(it wire.Item) protocol.Entry {
 		e.Type, e.Command, e.CWD, e.ExitCode, e.Text = protocol.EntryCommand, it.Command, it.CWD, it.ExitCode, it.Output
 	case "fileChange":
 		e.Type, e.Changes = protocol.EntryFileChange, changes(it.Changes)
-		e.Text = changeSummary(e.Changes)
+		e.Text = changeSummary(e.Changes, nil)
 	case "mcpToolCall":
 		e.Type, e.Tool = protocol.EntryTool, it.Server+"/"+it.Tool
 		e.Text = toolText(it.Result, it.Error)

@@ -149,9 +149,10 @@ const maxArguments = 256 << 10
 func (q *requests) facts(a *asked, r *protocol.Request) Asked {
 	f := Asked{
 		Kind: a.Kind, Action: a.Action, Command: a.Command, CWD: a.CWD, GrantRoot: a.GrantRoot,
-		NetworkHost: networkHost(a.Network), Permissions: a.Permissions, Server: a.Server, Tool: a.Tool,
+		NetworkHost: protocol.NetworkHost(a.Network), Permissions: a.Permissions, Server: a.Server, Tool: a.Tool,
 		Reason: a.reason, Digest: r.Digest, Turn: q.st.Turn, Model: orWord(q.in.Thread.Model, q.st.Model),
 		Counts: q.st.Tally.counts(q.st.Turn, q.st.AtMS),
+		ID:     fmt.Sprintf("%d/%s", r.Incarnation, wire.IDKey(r.RPC)),
 	}
 	if f.NetworkHost == "" && len(a.Network) > 0 && string(a.Network) != "null" {
 		f.NetworkHost = "." // network access without a host's name

@@ -6,13 +6,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"unicode"
 
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Markdown returns a transcript for people. Nothing in it can move a terminal's cursor, end
-// a code block early or reverse the direction of text.
+// Markdown returns a transcript for people. Hidden characters are escapes, so nothing in it
+// can move a terminal's cursor or reverse the direction of text. Nothing ends a code block
+// early.
 func Markdown(title string, entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", line1(title))
@@ -26,9 +27,9 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 	switch e.Type {
 	case protocol.EntryUser:
 		fmt.Fprintf(b, "\n## %d. %s\n\n", e.Turn, e.At.UTC().Format("2006-01-02 15:04:05"))
-		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(Harmless(e.Text), "\n")+unsure(e), "\n", "\n> "))
+		fmt.Fprintf(b, "> %s\n", strings.ReplaceAll(strings.TrimRight(escape.Text(e.Text), "\n")+unsure(e), "\n", "\n> "))
 	case protocol.EntryAssistant:
-		fmt.Fprintf(b, "\n%s\n", Harmless(e.Text))
+		fmt.Fprintf(b, "\n%s\n", escape.Text(e.Text))
 	case protocol.EntryCommand:
 		fence(b, "sh", "$ "+orWord(e.Command, e.Text))
 		if e.Command != "" {
@@ -40,7 +41,7 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 			fence(b, "diff", c.Diff)
 		}
 	default:
-		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), Harmless(e.Text), factsOf(e.Data))
+		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), escape.Text(e.Text), factsOf(e.Data))
 	}
 }
 
@@ -52,7 +53,7 @@ func unsure(e protocol.Entry) string {
 }
 
 func fence(b *bytes.Buffer, lang, text string) {
-	text = strings.TrimRight(Harmless(text), "\n")
+	text = strings.TrimRight(escape.Text(text), "\n")
 	if text == "" {
 		return
 	}
@@ -76,18 +77,4 @@ func factsOf(m map[string]string) string {
 	return " (" + strings.Join(out, ", ") + ")"
 }
 
-func line1(s string) string { return strings.ReplaceAll(Harmless(s), "\n", " ") }
-
-// Harmless removes control characters, except line feeds and tabs, and marks that change
-// the direction of writing.
-func Harmless(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n' || r == '\t':
-			return r
-		case unicode.IsControl(r), r == '\u2028', r == '\u2029', r >= '\u202a' && r <= '\u202e', r >= '\u2066' && r <= '\u2069':
-			return -1
-		}
-		return r
-	}, s)
-}
+func line1(s string) string { return strings.ReplaceAll(escape.Text(s), "\n", " ") }

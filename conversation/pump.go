@@ -62,8 +62,9 @@ type Options struct {
 	Used func(Use)
 	// Broker, if set, supplies codex's access tokens.
 	Broker Broker
-	// Judge applies the policy that PumpInput.Policy names. It must be pure, because a pump
-	// that returned no result is repeated. If it is nil, every request is declined.
+	// Judge applies the policy that PumpInput.Policy names. It must give the same verdict in
+	// every attempt, because a pump that returned no result is repeated. If it is nil, every
+	// request is declined.
 	Judge func(Asked) Verdict
 	// Tool, if set, carries out calls of our tools that need more than an answer.
 	Tool Tooler

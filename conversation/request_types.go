@@ -24,6 +24,7 @@ type Asked struct {
 	Turn        int
 	Model       string
 	Counts      Counts
+	ID          string // of the request: its codex process and its RPC id
 }
 
 // AskedChange is one file of a file change.

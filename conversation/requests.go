@@ -68,7 +68,7 @@ func (q *requests) demand(msg *wire.Message, read reader) {
 	}
 	q.time.dated(a.startedMS) // requests have no other time
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
-	r.Incarnation, r.Digest = q.st.Cursor.Incarnation, a.digest()
+	r.Incarnation = q.st.Cursor.Incarnation
 	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: q.st.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
 	o.Remembers, o.OfTool = a.remembers(), a.ofTool
 	if a.keeps() {

@@ -10,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // codex's names of its requests.
@@ -63,10 +62,6 @@ func readCommandApproval(raw json.RawMessage) (*asked, error) {
 	a.Network, a.Permissions = present(p.Network), present(p.Permissions)
 	if p.Kind != "command" {
 		a.Action = p.Kind
-	}
-	a.shown = p.Command
-	if script, ok := shellwords.Script(p.Command); ok {
-		a.shown = script // without the shell around it
 	}
 	if p.Kind != "humanCommand" { // a humanCommand takes no such answer
 		a.Amendment = amendmentOf(p.Decisions)
@@ -273,10 +268,6 @@ func readExecApproval(raw json.RawMessage) (*asked, error) {
 	}
 	a := askedOf(wire.Notice{ThreadID: p.Thread, ItemID: p.CallID}, protocol.KindCommand, methodExecApproval)
 	a.Command, a.CWD, a.reason = shellWords(p.Command), p.CWD, p.Reason
-	a.shown = a.Command
-	if script, ok := shellwords.ScriptOf(p.Command); ok {
-		a.shown = script
-	}
 	return a, nil
 }
 

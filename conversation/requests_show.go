@@ -3,10 +3,14 @@ package conversation
 import (
 	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/conversation/wire"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/shellwords"
 )
 
 // describe returns the request as people see it. Texts are redacted before they are cut, so
@@ -15,20 +19,51 @@ func describe(a *asked, clean *Redactor) *protocol.Request {
 	r := &protocol.Request{
 		Kind: a.Kind, Method: a.Method, TurnID: a.turn, ItemID: a.item, Offered: a.offered(),
 		Command: clean.String(a.Command), CWD: clean.String(a.CWD), Reason: clean.String(a.reason), Changes: clean.changes(changes(a.Changes)),
-		Network: clean.String(networkHost(a.Network)), Permissions: clean.json(a.Permissions), Questions: clean.questions(a.Questions),
+		Network: clean.String(protocol.NetworkHost(a.Network)), Permissions: clean.json(a.Permissions), Questions: clean.questions(a.Questions),
 		URL: clean.String(a.URL), Server: clean.String(a.Server), Tool: clean.String(a.Tool), Args: string(clean.json(a.Args)),
-		Amendment: amendmentWords(a, clean), GrantRoot: clean.String(a.GrantRoot),
+		GrantRoot: clean.String(a.GrantRoot), Digest: a.digest(),
 	}
-	r.Summary = summary(a, r, clean)
+	r.Digested = &protocol.Digested{Action: clean.String(a.Action), Network: clean.json(a.Network), Form: clean.json(a.Schema), Amendment: clean.json(a.Amendment)}
+	for i, c := range a.Changes {
+		if to := clean.String(c.Kind.MovePath); to != "" {
+			if r.Digested.Moved == nil {
+				r.Digested.Moved = map[int]string{}
+			}
+			r.Digested.Moved[i] = to
+		}
+	}
+	reword(r)
+	r.Digested.Hidden = r.CheckDigest() != nil
 	return r
 }
 
-func summary(a *asked, r *protocol.Request, clean *Redactor) string {
-	switch a.Kind {
+// Verify reports whether what is shown of a request gives the digest that a decision is
+// about, and makes anew what is shown beside it: Summary, Network and Amendment. The errors
+// are those of protocol's CheckDigest.
+func Verify(r *protocol.Request) error {
+	if err := r.CheckDigest(); err != nil {
+		return err
+	}
+	if r.Digested == nil { // the summary is of an earlier version
+		r.Digested = &protocol.Digested{}
+	}
+	reword(r)
+	return nil
+}
+
+// reword sets what is made of the request's content.
+func reword(r *protocol.Request) {
+	r.Network, r.Amendment = protocol.NetworkHost(r.Digested.Network), amendmentWords(r)
+	r.Summary = summary(r)
+}
+
+// summary returns the request in a line, with its hidden characters as escapes.
+func summary(r *protocol.Request) string {
+	switch r.Kind {
 	case protocol.KindFileChange:
-		text := changeSummary(r.Changes)
+		text := changeSummary(r.Changes, r.Digested.Moved)
 		if r.GrantRoot != "" { // first, because the rest may be cut
-			text = "change whatever lies under " + quoteShort(r.GrantRoot) + ": " + text
+			text = "change whatever lies under " + cleanPath(r.GrantRoot, shownPath) + ": " + text
 		}
 		return text
 	case protocol.KindPermissions:
@@ -36,15 +71,19 @@ func summary(a *asked, r *protocol.Request, clean *Redactor) string {
 	case protocol.KindUserInput:
 		return questionSummary(r.Questions)
 	case protocol.KindElicitation:
-		return elicitedText(r, a.ofTool)
+		return elicitedText(r)
 	}
-	command := quoteShort(clean.String(a.shown))
+	command := r.Command
+	if script, ok := shellwords.Script(command); ok {
+		command = script // without the shell around it
+	}
+	command = quoteShort(command)
 	text := "run " + command
 	switch {
 	case r.Network != "":
 		text = "reach " + quoteShort(r.Network) + " for " + command
-	case a.Action != "":
-		text = a.Action + " " + command
+	case r.Digested.Action != "":
+		text = quoteShort(r.Digested.Action) + " " + command
 	}
 	if len(r.Permissions) > 0 {
 		text += ", being allowed to " + someWords(PermissionWords(r.Permissions))
@@ -52,9 +91,9 @@ func summary(a *asked, r *protocol.Request, clean *Redactor) string {
 	return text
 }
 
-func elicitedText(r *protocol.Request, tool bool) string {
+func elicitedText(r *protocol.Request) string {
 	switch {
-	case tool && r.Tool != "":
+	case r.Tool != "": // only calls of tools have one
 		return "call the tool " + quoteShort(r.Tool) + " of the MCP server " + quoteShort(r.Server)
 	case r.URL != "":
 		return "the MCP server " + quoteShort(r.Server) + " wants " + quoteShort(r.URL) + " opened: " + quoteShort(r.Reason)
@@ -86,22 +125,18 @@ func someWords(words []string) string {
 }
 
 // amendmentWords returns what the amendment would allow in every thread of the codex home.
-func amendmentWords(a *asked, clean *Redactor) []string {
-	if len(a.Amendment) == 0 {
+func amendmentWords(r *protocol.Request) []string {
+	if len(r.Digested.Amendment) == 0 {
 		return nil
 	}
-	if a.ofTool {
-		return []string{"call the tool " + clean.String(a.Tool) + " of the MCP server " + clean.String(a.Server) + ", with whatever arguments"}
+	if r.Kind == protocol.KindElicitation {
+		return []string{"call the tool " + r.Tool + " of the MCP server " + r.Server + ", with whatever arguments"}
 	}
 	var d amendment
-	if json.Unmarshal(a.Amendment, &d) != nil {
+	if json.Unmarshal(r.Digested.Amendment, &d) != nil {
 		return nil
 	}
-	var words []string
-	for _, w := range d.words() {
-		words = append(words, clean.String(w))
-	}
-	return words
+	return d.words()
 }
 
 func (q *requests) entryOf(a *asked, r *protocol.Request) protocol.Entry {
@@ -192,6 +227,11 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 	e.Command = cut(r.Command)
 	e.Args = cut(r.Args)
 	e.Reason = cut(r.Reason)
+	if size := wire.JSONLen(r.Digested); left >= size {
+		left -= size
+	} else {
+		e.Digested, e.Truncated = nil, true
+	}
 	e.Changes = nil
 	for i, c := range r.Changes {
 		size := wire.JSONLen(protocol.Change{Path: c.Path, Kind: c.Kind})
@@ -209,16 +249,12 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 func changes(in []wire.Change) []protocol.Change {
 	var out []protocol.Change
 	for _, c := range in {
-		path := c.Path
-		if c.Kind.MovePath != "" {
-			path += " -> " + c.Kind.MovePath
-		}
-		out = append(out, protocol.Change{Path: path, Kind: c.Kind.Type, Diff: c.Diff})
+		out = append(out, protocol.Change{Path: protocol.MovedPath(c.Path, c.Kind.MovePath), Kind: c.Kind.Type, Diff: c.Diff})
 	}
 	return out
 }
 
-func changeSummary(cs []protocol.Change) string {
+func changeSummary(cs []protocol.Change, moved map[int]string) string {
 	if len(cs) == 0 {
 		return "change files (codex did not say which)"
 	}
@@ -228,26 +264,58 @@ func changeSummary(cs []protocol.Change) string {
 			names = append(names, fmt.Sprintf("and %d more", len(cs)-i))
 			break
 		}
-		names = append(names, c.Kind+" "+quoteShort(c.Path))
+		names = append(names, escape.Line(c.Kind)+" "+wholePath(c, moved[i], shownPath))
 	}
 	return strings.Join(names, ", ")
 }
 
+// ChangePaths returns the path of each change as people are shown it: with .. resolved and
+// hidden characters as escapes.
+func ChangePaths(r *protocol.Request) (paths []string) {
+	for i, c := range r.Changes {
+		moved := ""
+		if r.Digested != nil {
+			moved = r.Digested.Moved[i]
+		}
+		paths = append(paths, wholePath(c, moved, escape.Line))
+	}
+	return paths
+}
+
+// wholePath resolves .. in the path or the two paths of a change.
+func wholePath(c protocol.Change, moved string, shown func(string) string) string {
+	switch {
+	case moved != "":
+		from := strings.TrimSuffix(c.Path, protocol.Moving+moved)
+		return protocol.MovedPath(cleanPath(from, shown), cleanPath(moved, shown))
+	case strings.Contains(c.Path, protocol.Moving): // two paths, perhaps
+		return shown(c.Path)
+	}
+	return cleanPath(c.Path, shown)
+}
+
+// cleanPath resolves .. in a path. One that has it is shown whole.
+func cleanPath(p string, shown func(string) string) string {
+	if !slices.Contains(strings.Split(p, "/"), "..") {
+		return shown(p)
+	}
+	return escape.Line(path.Clean(p))
+}
+
+// shownPath shortens a long path, unless it has hidden characters.
+func shownPath(p string) string {
+	if line := escape.Line(p); line != p {
+		return line
+	}
+	return quoteShort(p)
+}
+
+// quoteShort returns the beginning of s on a line, with hidden characters as escapes.
 func quoteShort(s string) string {
 	line, rest, more := strings.Cut(strings.TrimSpace(s), "\n")
 	short := wire.Excerpt(line, 120)
 	if len(short) < len(line) || more && strings.TrimSpace(rest) != "" {
-		short += " …"
+		return escape.Text(short) + " …"
 	}
-	return short
-}
-
-func networkHost(raw json.RawMessage) string {
-	var n struct {
-		Host string `json:"host"`
-	}
-	if len(raw) == 0 || json.Unmarshal(raw, &n) != nil {
-		return ""
-	}
-	return n.Host
+	return escape.Text(short)
 }

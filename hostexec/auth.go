@@ -1,6 +1,7 @@
 package hostexec
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,6 +14,8 @@ import (
 
 	"golang.org/x/crypto/ssh"
 	"golang.org/x/crypto/ssh/agent"
+
+	"fairlead.dev/fairlead/internal/localsocket"
 )
 
 // maxKeys bounds the keys offered to a host. sshd hangs up after MaxAuthTries keys (6 by
@@ -113,7 +116,7 @@ func (c *credentials) dialAgent(socket string) ([]ssh.Signer, error) {
 	if socket == "" {
 		return nil, nil
 	}
-	conn, err := net.Dial("unix", socket)
+	conn, err := localsocket.DialAgent(context.Background(), socket)
 	if err != nil {
 		return nil, fmt.Errorf("ssh agent: %w", err)
 	}

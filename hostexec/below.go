@@ -74,10 +74,13 @@ func (e *TooLargeError) Unwrap() error { return TooLarge }
 func ReadBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (BelowFile, error) {
 	f, err := readBelow(ctx, h, b, begin)
 	if err != nil {
-		return BelowFile{}, fmt.Errorf("read %s below %s on %s: %w", b.Path, b.Folder, h.Name(), err)
+		return BelowFile{}, fmt.Errorf("read %s below %s on %s: %w", b.Path, b.Folder, h.Name(), SentBy(h, err))
 	}
 	return f, nil
 }
+
+// maxBelowHead exceeds what belowScript prints before a file of the longest path.
+const maxBelowHead = 64 << 10
 
 func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.Writer, error)) (f BelowFile, err error) {
 	if err := script.CheckPath(b.Folder); err != nil {
@@ -101,7 +104,10 @@ func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 	}
 	defer s.Close()
 	in := bufio.NewReaderSize(s, 256<<10)
-	head, err := in.ReadString('\n')
+	head, err := ReadLine(in, maxBelowHead, "the description of a file")
+	if errors.Is(err, ErrFlood) {
+		return f, err
+	}
 	if err != nil {
 		if werr := s.Wait(); werr != nil {
 			return f, werr
@@ -123,10 +129,10 @@ func readBelow(ctx context.Context, h Host, b Below, begin func(BelowFile) (io.W
 	if err != nil {
 		return f, err
 	}
-	if extra, err := io.Copy(io.Discard, in); err != nil {
+	if _, err := in.ReadByte(); err == nil {
+		return f, &FloodError{What: "a file", Limit: f.Size}
+	} else if err != io.EOF {
 		return f, err
-	} else if extra > 0 {
-		return f, script.ErrGarbled
 	}
 	if err := s.Wait(); err != nil {
 		return f, err

@@ -141,7 +141,7 @@ func (g *connGroup) acquire(ctx context.Context, take func(*sshConn) bool) (*ssh
 }
 
 func worthARetry(err error) bool {
-	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown)
+	return !errors.Is(err, ErrAuth) && !errors.Is(err, ErrHostKeyChanged) && !errors.Is(err, ErrHostKeyUnknown) && !errors.Is(err, ErrFlood)
 }
 
 // dial opens one more connection. Any waiting caller may use it, so the context is not that
@@ -348,7 +348,7 @@ func (g *connGroup) close() {
 
 // unreachable marks an error from before anything was sent.
 func unreachable(err error) error {
-	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown} {
+	for _, typed := range []error{ErrUnreachable, ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown, ErrFlood} {
 		if errors.Is(err, typed) {
 			return err
 		}

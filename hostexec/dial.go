@@ -154,6 +154,7 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 		return nil, nil, &transportError{err}
 	}
 	conn := &link{Conn: raw}
+	conn.quota.Store(maxLogin)
 	ctx, cancel := context.WithTimeoutCause(ctx, handshakeDeadline,
 		fmt.Errorf("the host accepted the connection but did not finish the SSH handshake within %v", handshakeDeadline))
 	defer cancel()
@@ -170,6 +171,7 @@ func handshake(ctx context.Context, address string, open transport, cfg *ssh.Cli
 		conn.Close()
 		return nil, nil, err
 	}
+	conn.quota.Store(0)
 	return ssh.NewClient(c, chans, reqs), conn, nil
 }
 
@@ -191,7 +193,7 @@ func isReset(err error) bool {
 }
 
 func loginError(ctx context.Context, spec protocol.HostSpec, userName string, err error) error {
-	for _, typed := range []error{ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown, ErrUnreachable} {
+	for _, typed := range []error{ErrAuth, ErrHostKeyChanged, ErrHostKeyUnknown, ErrUnreachable, ErrFlood} {
 		if errors.Is(err, typed) {
 			return err
 		}

@@ -16,6 +16,10 @@
 // [ErrHostKeyChanged], [ErrFenced] or [ErrLocked]. If its end was not seen, the error wraps
 // [ErrOutcomeUnknown]; this package never repeats such a command.
 //
+// Hosts are not trusted: everything that is read of one has a bound, and so has the memory
+// that a read takes, also while it is decompressed. If a host sends more, the error is a
+// [*FloodError].
+//
 // No secret is part of a command line: sshd always gets the same constant string, and
 // everything else travels on the channel. Output of rc files is dropped. No connection is
 // used before its host key has been compared with a pin.

@@ -52,9 +52,9 @@ func (e *FencedError) Error() string {
 
 func (e *FencedError) Unwrap() error { return ErrFenced }
 
-// An OutputTooLongError means that a command printed more than Limit bytes.
+// An OutputTooLongError means that a file has more than Limit bytes.
 type OutputTooLongError struct{ Limit int64 }
 
 func (e *OutputTooLongError) Error() string {
-	return fmt.Sprintf("output is longer than %d bytes", e.Limit)
+	return fmt.Sprintf("file is longer than %d bytes", e.Limit)
 }

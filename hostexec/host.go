@@ -7,13 +7,14 @@ import (
 
 // A Host runs POSIX shell scripts on a machine. It is safe for concurrent use. *ExitError
 // means that a command ran and failed, ErrUnreachable that it never began, and
-// ErrOutcomeUnknown that its end was not seen, so that it may have run.
+// ErrOutcomeUnknown that its end was not seen, so that it may have run. A *FloodError means
+// that the host sent more than it may; the command may have run, too.
 type Host interface {
 	// Name is the host's name in the inventory.
 	Name() string
 
 	// Run runs a short script to its end. If a stream has more than MaxOutput bytes, the
-	// error is an *OutputTooLongError. If ctx ends after the command was sent, the error is
+	// error is a *FloodError. If ctx ends after the command was sent, the error is
 	// ErrOutcomeUnknown.
 	Run(ctx context.Context, cmd Command) (Result, error)
 

@@ -15,12 +15,23 @@ type link struct {
 	net.Conn
 	over  atomic.Bool
 	heard atomic.Uint64 // reads that returned data
+	quota atomic.Int64  // bytes that the peer may still send before it let us in; 0 is no bound
 }
+
+// maxLogin bounds what a host sends before it let us in, in bytes: its version, keys and
+// banners.
+const maxLogin = 1 << 20
 
 func (l *link) Read(p []byte) (int, error) {
 	n, err := l.Conn.Read(p)
 	if n > 0 {
 		l.heard.Add(1)
+	}
+	if q := l.quota.Load(); q > 0 && !l.quota.CompareAndSwap(q, q-int64(n)) {
+		q = 0 // the login has ended meanwhile
+	} else if q > 0 && int64(n) >= q {
+		l.over.Store(true)
+		return 0, &FloodError{What: "what sshd says before the login", Limit: maxLogin}
 	}
 	if err != nil {
 		l.over.Store(true)

@@ -50,7 +50,7 @@ func (h *localHost) Run(ctx context.Context, c Command) (Result, error) {
 		err = fmt.Errorf("%w: %w", ErrUnreachable, err)
 	}
 	if err != nil {
-		err = fmt.Errorf("run on %s: %w", h.name, err)
+		err = fmt.Errorf("run on %s: %w", h.name, SentBy(h, err))
 	}
 	return res, err
 }
@@ -63,7 +63,7 @@ func (h *localHost) Start(ctx context.Context, c Command) (Stream, error) {
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w", h.name, err)
 	}
-	s, err := newStream(ctx, ch, c, &h.tasks)
+	s, err := newStream(ctx, ch, c, &h.tasks, h.name)
 	if err != nil {
 		return nil, fmt.Errorf("start on %s: %w: %w", h.name, ErrUnreachable, err)
 	}

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/process"
 )
 
@@ -247,6 +248,37 @@ func TestRunningProcessesLooksAtSeveral(t *testing.T) {
 		}
 		if got := running("nobody"); len(got) > 0 {
 			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestAProcessWhoseGuardFailsDoesNotBegin(t *testing.T) {
+	everywhere(t, func(t *testing.T, s *scene) {
+		spec := s.spec("/bin/sh", "-c", `echo "path $PATH"; read -r x`)
+		spec.Guard = "echo not printed\necho it\\'s \"$1\" >&2\nPATH=/nowhere\nexport PATH\nexit \"$2\""
+		spec.GuardArgs = []string{"a 'guard'", "95"}
+		_, err := process.Start(s.ctx, s.host, spec)
+		var not *process.StartError
+		if !errors.As(err, &not) || not.Guard != 95 || !strings.Contains(not.Reason, "it's a 'guard'") {
+			t.Errorf("%v", err)
+		}
+		if st, err := process.Inspect(s.ctx, s.host, spec.Dir); err != nil || st.State != process.Absent {
+			t.Errorf("afterwards: %+v, %v", st, err)
+		}
+		spec.GuardArgs[1] = "0"
+		if st, err := process.Start(s.ctx, s.host, spec); err != nil || st.State != process.Running {
+			t.Fatalf("%+v, %v", st, err)
+		}
+		var got string
+		for got == "" {
+			res, err := s.host.Run(s.ctx, hostexec.Command{Script: `cat "$1/out.log"`, Args: []string{spec.Dir}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = string(res.Stdout)
+		}
+		if !strings.HasPrefix(got, "path ") || strings.Contains(got, "nowhere") {
+			t.Errorf("the command printed %q", got)
 		}
 	})
 }

@@ -31,7 +31,7 @@ exec head -c "$2" -- "$1"`
 // changed is false and there is no data. known may be empty.
 func ReadChanged(ctx context.Context, h Host, path string, max int64, known string) (data []byte, changed bool, err error) {
 	fail := func(err error) ([]byte, bool, error) {
-		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)
+		return nil, false, fmt.Errorf("read %s on %s: %w", path, h.Name(), SentBy(h, err))
 	}
 	if err := script.CheckPath(path); err != nil {
 		return fail(err)
@@ -53,6 +53,8 @@ func ReadChanged(ctx context.Context, h Host, path string, max int64, known stri
 		return nil, false, nil
 	case string(how) != "file":
 		return fail(script.ErrGarbled)
+	case int64(len(data)) > max+1:
+		return fail(&FloodError{What: "a file", Limit: max + 1})
 	case int64(len(data)) > max:
 		return fail(&OutputTooLongError{Limit: max})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"strconv"
 
 	"fairlead.dev/fairlead/hostexec/internal/script"
@@ -21,7 +20,7 @@ exec head -c "$2" -- "$1"`
 func ReadFile(ctx context.Context, h Host, path string, max int64) ([]byte, error) {
 	data, err := readFile(ctx, h, path, max)
 	if err != nil {
-		return nil, fmt.Errorf("read %s on %s: %w", path, h.Name(), err)
+		return nil, fmt.Errorf("read %s on %s: %w", path, h.Name(), SentBy(h, err))
 	}
 	return data, nil
 }
@@ -41,7 +40,7 @@ func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, erro
 		res, err = h.Run(ctx, c)
 		data = res.Stdout
 	} else {
-		data, err = readStream(ctx, h, c)
+		data, err = readStream(ctx, h, c, max+1)
 	}
 	var exit *ExitError
 	switch {
@@ -49,20 +48,25 @@ func readFile(ctx context.Context, h Host, path string, max int64) ([]byte, erro
 		return nil, ErrNotExist
 	case err != nil:
 		return nil, err
+	case int64(len(data)) > max+1:
+		return nil, &FloodError{What: "a file", Limit: max + 1}
 	case int64(len(data)) > max:
 		return nil, &OutputTooLongError{Limit: max}
 	}
 	return data, nil
 }
 
-func readStream(ctx context.Context, h Host, c Command) ([]byte, error) {
+func readStream(ctx context.Context, h Host, c Command, most int64) ([]byte, error) {
 	c.Bulk = true
 	s, err := h.Start(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	data, readErr := io.ReadAll(s)
+	data, readErr := ReadAll(s, most, "a file")
+	if errors.Is(readErr, ErrFlood) {
+		return nil, readErr
+	}
 	if err := s.Wait(); err != nil {
 		return nil, err
 	}

@@ -27,7 +27,7 @@ erase() {
 	rm -rf -- "./$1" 2>/dev/null || {
 		# Folders without write permission, or somebody who still writes.
 		find "./$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
-		rm -rf -- "./$1" 2>/dev/null || rm -rf -- "./$1"
+		rm -rf -- "./$1" 2>/dev/null || rm -rf -- "./$1" 2>&1 | sed -n 1,20p >&2
 	}
 }
 # aside renames the folder. Where what an earlier call left has that name, the

@@ -1,23 +1,17 @@
 package hostexec_test
 
 import (
-	"context"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"net"
 
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/hostexec/process"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
-	"golang.org/x/crypto/ssh"
-	"golang.org/x/crypto/ssh/agent"
 )
 
 const canary = "canary-5b1f77e0"
@@ -81,60 +75,3 @@ func TestASecretOfAProcessIsReadOnceAndIsInNoFileArgumentOrEnvironment(t *testin
 
 // selfProc is the file in which grep finds its own search text.
 func selfProc() string { return "/proc/self/cmdline\n" }
-
-func TestALentAgentSignsAndDoesNothingElse(t *testing.T) {
-	realparts.NotShort(t)
-	socket := filepath.Join(t.TempDir(), "agent.sock")
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, "ssh-agent", "-D", "-a", socket)
-	if err := cmd.Start(); err != nil {
-		cancel()
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cancel(); _ = cmd.Wait() }) // the agent ends because it is killed
-	pool, hosts, sshd := wired(t, hostexec.PoolOptions{Agent: socket})
-	for range 500 { // until the agent listens
-		if out, err := exec.Command("env", "SSH_AUTH_SOCK="+socket, "ssh-add", "-q", sshd.Identity()).CombinedOutput(); err == nil {
-			break
-		} else if _, serr := os.Stat(socket); serr == nil {
-			t.Logf("ssh-add: %s", out)
-		}
-	}
-	h := hosts[sshd.Spec().Name]
-	lent, err := pool.LendAgent(t.Context(), h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	conn, err := net.Dial("unix", lent.Socket) // the host is this machine
-	if err != nil {
-		t.Fatal(err)
-	}
-	there := agent.NewClient(conn)
-	keys, err := there.List()
-	if err != nil || len(keys) != 1 {
-		t.Fatalf("keys %v, %v", keys, err)
-	}
-	sig, err := there.Sign(keys[0], []byte("x"))
-	pub, perr := ssh.ParsePublicKey(keys[0].Blob)
-	if err != nil || perr != nil || pub.Verify([]byte("x"), sig) != nil {
-		t.Errorf("signed %v, %v, %v", sig, err, perr)
-	}
-	if there.RemoveAll() == nil || there.Lock([]byte("x")) == nil {
-		t.Error("a lent agent was changed")
-	}
-	// Other commands on the host do not have the agent, even while it is lent.
-	res, err := h.Run(t.Context(), hostexec.Command{Script: `echo "${SSH_AUTH_SOCK-none}"`})
-	if err != nil || string(res.Stdout) != "none\n" {
-		t.Errorf("a command beside it: %q, %v", res.Stdout, err)
-	}
-	lent.Close()
-	if _, err := there.List(); err == nil {
-		t.Error("it is lent on after its time")
-	}
-	conn.Close()
-	none := hostexec.NewPool(hostexec.PoolOptions{})
-	defer none.Close()
-	if _, err := none.LendAgent(t.Context(), h); err == nil {
-		t.Error("an agent that there is not was lent")
-	}
-}

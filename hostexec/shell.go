@@ -75,19 +75,21 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 		defer close(errDone)
 		errs = s.err.next(mark, MaxOutput)
 		if !errs.ended {
-			s.abandon(ctx, errs)
+			s.abandon(ctx, errs, s.err.noisy)
 		}
 	}()
 	out := s.out.next(mark, MaxOutput)
 	if !out.ended {
-		s.abandon(ctx, out)
+		s.abandon(ctx, out, s.out.noisy)
 	}
 	<-errDone
 
 	res = Result{Stdout: out.body, Stderr: errs.body}
 	switch {
 	case out.tooLong || errs.tooLong:
-		return Result{}, false, fmt.Errorf("%w (whether the command went on is unknown)", &OutputTooLongError{Limit: MaxOutput})
+		return Result{}, false, fmt.Errorf("%w (whether the command went on is unknown)", &FloodError{What: "a script's output", Limit: MaxOutput})
+	case s.out.noisy || s.err.noisy:
+		return Result{}, false, errNoisy()
 	case out.ended && errs.ended:
 		if out.status == "n" {
 			return Result{}, s.loops, errNoBase64
@@ -115,11 +117,11 @@ func (s *shell) run(ctx context.Context, c Command) (res Result, usable bool, er
 	return Result{}, false, fmt.Errorf("%w: the shell ended with status %d before the command ended", ErrOutcomeUnknown, end.status)
 }
 
-// abandon handles a stream without an end mark. It closes the channel if the stream is too
-// long. Otherwise the shell is ending, and abandon only waits, because the other stream may
+// abandon handles a stream without an end mark. It closes the channel if the host sent too
+// much. Otherwise the shell is ending, and abandon only waits, because the other stream may
 // still show whether the command began.
-func (s *shell) abandon(ctx context.Context, sec section) {
-	if sec.tooLong {
+func (s *shell) abandon(ctx context.Context, sec section, noisy bool) {
+	if sec.tooLong || noisy {
 		s.ch.Close()
 		return
 	}
@@ -140,6 +142,8 @@ type sections struct {
 	r       io.Reader
 	buf     []byte
 	onBegin func() // called at the first mark
+	noise   int64  // bytes dropped before the first mark of the present command
+	noisy   bool   // noise is more than mostNoise
 }
 
 type section struct {
@@ -152,6 +156,7 @@ type section struct {
 // mark: output of rc files, or of an earlier command's child.
 func (s *sections) next(mark string, limit int64) section {
 	var sec section
+	s.noise = 0
 	begin, end := []byte("\n"+mark+" b\n"), []byte("\n"+mark+" e ")
 	from := 0 // no mark begins before it
 	for {
@@ -167,7 +172,11 @@ func (s *sections) next(mark string, limit int64) section {
 				from = max(0, len(s.buf)-len(begin))
 				if from > maxNoise {
 					s.buf = append([]byte(nil), s.buf[from:]...)
+					s.noise += int64(from)
 					from = 0
+				}
+				if s.noisy = s.noise > mostNoise; s.noisy {
+					return sec
 				}
 			}
 		}
@@ -205,7 +214,17 @@ func (s *sections) next(mark string, limit int64) section {
 	}
 }
 
-const maxNoise = 64 << 10
+const (
+	// maxNoise is how much of a stream is kept while the mark is looked for.
+	maxNoise = 64 << 10
+	// mostNoise bounds what rc files, or children of earlier commands, print before the
+	// mark of a command.
+	mostNoise = 16 << 20
+)
+
+func errNoisy() error {
+	return &FloodError{What: "the output of the login shell's start files", Limit: mostNoise}
+}
 
 func (s *sections) fill() error {
 	if cap(s.buf)-len(s.buf) < 4096 {

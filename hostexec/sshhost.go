@@ -84,7 +84,7 @@ func (h *sshHost) Run(ctx context.Context, c Command) (Result, error) {
 		err = unreachable(err)
 	}
 	if err != nil {
-		err = fmt.Errorf("run on %s: %w", h.name, err)
+		err = fmt.Errorf("run on %s: %w", h.name, SentBy(h, err))
 	}
 	return res, err
 }
@@ -158,12 +158,12 @@ func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
 	for try := 1; ; try++ {
 		ch, err := h.session(ctx, c.kind())
 		if err != nil {
-			return nil, fmt.Errorf("start on %s: %w", h.name, err)
+			return nil, fmt.Errorf("start on %s: %w", h.name, SentBy(h, err))
 		}
 		if c.TellFar && ch.conn.net.roundTrip() >= h.pool.farAway {
 			c = c.withEnv("FAIRLEAD_FAR", "1")
 		}
-		s, err := newStream(ctx, ch, c, &h.tasks)
+		s, err := newStream(ctx, ch, c, &h.tasks, h.name)
 		switch {
 		case err == nil:
 			return s, nil

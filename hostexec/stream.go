@@ -3,6 +3,7 @@ package hostexec
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -22,6 +23,7 @@ const eofGrace = time.Second
 type stream struct {
 	ctx  context.Context //nolint:containedctx // the stream lives as long as ctx: see Host.Start
 	ch   channel
+	host string
 	stop func() bool
 
 	began   chan struct{} // closed when the mark was seen or will never be
@@ -29,13 +31,20 @@ type stream struct {
 	noMark  error         // why there is no mark; valid after began
 	errDone chan struct{} // standard error has ended
 
-	mu   sync.Mutex
-	tail []byte // guarded by mu: the end of standard error
+	mu    sync.Mutex
+	tail  []byte // guarded by mu: the end of standard error
+	flood error  // guarded by mu: standard error was too long
+
+	drowned chan struct{} // closed when flood is set
 }
 
+// mostStderr bounds the standard error of a stream, of which the end is kept. tar may print
+// a line for each of a million files.
+const mostStderr = 256 << 20
+
 // newStream sends c to a fresh shell and does not wait for it.
-func newStream(ctx context.Context, ch channel, c Command, t *tasks) (*stream, error) {
-	s := &stream{ctx: ctx, ch: ch, began: make(chan struct{}), errDone: make(chan struct{})}
+func newStream(ctx context.Context, ch channel, c Command, t *tasks, host string) (*stream, error) {
+	s := &stream{ctx: ctx, host: host, ch: ch, began: make(chan struct{}), errDone: make(chan struct{}), drowned: make(chan struct{})}
 	mark := script.NewMark()
 	select {
 	case err := <-t.write(ch, streamLine(mark, c), nil):
@@ -65,7 +74,16 @@ func (s *stream) begin(mark string) {
 	if err == nil {
 		return
 	}
+	var flood *FloodError
 	switch {
+	case errors.As(err, &flood):
+		flood.Host = s.host
+		s.noMark = flood
+		s.ch.Close()
+		return
+	case s.flooded() != nil:
+		s.noMark = s.flooded()
+		return
 	case s.ctx.Err() != nil:
 		s.noMark = outcomeUnknown(s.ctx)
 		return
@@ -89,12 +107,14 @@ func (s *stream) begin(mark string) {
 	}
 }
 
-// skipPast reads r up to the end of mark and returns the bytes read beyond it.
+// skipPast reads r up to the end of mark and returns the bytes read beyond it. What precedes
+// the mark is at most mostNoise.
 func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 	var buf []byte
 	chunk := make([]byte, 8<<10)
-	for {
+	for read := int64(0); ; {
 		n, err := r.Read(chunk)
+		read += int64(n)
 		buf = append(buf, chunk[:n]...)
 		if i := bytes.Index(buf, mark); i >= 0 {
 			return buf[i+len(mark):], nil
@@ -102,6 +122,9 @@ func skipPast(r io.Reader, mark []byte, noise *[]byte) ([]byte, error) {
 		*noise = script.LastBytes(buf, 4096)
 		if err != nil {
 			return nil, err
+		}
+		if read > mostNoise {
+			return nil, errNoisy()
 		}
 		buf = script.LastBytes(buf, maxNoise)
 	}
@@ -112,14 +135,19 @@ func (s *stream) keepTail(mark string) {
 	var noise []byte
 	rest, err := skipPast(s.ch.Stderr(), []byte("\n"+mark+" b\n"), &noise)
 	if err != nil {
+		s.drown(err)
 		return
 	}
 	chunk := make([]byte, 4<<10)
-	for {
+	for read := int64(0); ; {
+		if read += int64(len(rest)); read > mostStderr {
+			s.drown(&FloodError{What: "a script's standard error", Limit: mostStderr})
+			return
+		}
 		s.mu.Lock()
 		s.tail = append(s.tail, rest...)
 		if len(s.tail) > 2*stderrTail {
-			s.tail = bytes.Clone(script.LastBytes(s.tail, stderrTail))
+			s.tail = append(s.tail[:0], script.LastBytes(s.tail, stderrTail)...)
 		}
 		s.mu.Unlock()
 		if err != nil {
@@ -131,7 +159,30 @@ func (s *stream) keepTail(mark string) {
 	}
 }
 
-// Read returns io.EOF at the end of output and ErrOutcomeUnknown after a lost connection.
+// drown ends the stream if err says that the host sent too much. Only keepTail calls it,
+// once.
+func (s *stream) drown(err error) {
+	var flood *FloodError
+	if !errors.As(err, &flood) {
+		return
+	}
+	flood.Host = s.host
+	s.mu.Lock()
+	s.flood = flood
+	s.mu.Unlock()
+	close(s.drowned)
+	s.ch.Close()
+}
+
+// flooded returns the error of a stream that was drowned, or nil.
+func (s *stream) flooded() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flood
+}
+
+// Read returns io.EOF at the end of output, ErrOutcomeUnknown after a lost connection, and
+// ErrFlood if standard error was too long.
 func (s *stream) Read(p []byte) (int, error) {
 	<-s.began
 	if s.noMark != nil {
@@ -148,6 +199,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	if s.ctx.Err() != nil {
 		return 0, outcomeUnknown(s.ctx)
+	}
+	if flood := s.flooded(); flood != nil {
+		return 0, flood
 	}
 	if err != io.EOF {
 		return 0, fmt.Errorf("%w: %w", ErrOutcomeUnknown, err)
@@ -190,6 +244,8 @@ func (s *stream) Wait() error {
 	}
 	select {
 	case <-s.ch.Done():
+	case <-s.drowned:
+		return s.flooded()
 	case <-s.ctx.Done():
 		s.Close()
 		return outcomeUnknown(s.ctx)
@@ -200,6 +256,9 @@ func (s *stream) Wait() error {
 	select {
 	case <-s.errDone:
 	case <-grace.C:
+	}
+	if flood := s.flooded(); flood != nil {
+		return flood
 	}
 	return s.ch.End().err(s.Stderr())
 }

@@ -166,6 +166,10 @@ const (
 	maxBytes = 32 << 20
 )
 
+func tooMuch(total int) error {
+	return fmt.Errorf("%d MiB are too much for a seed, which takes %d", total>>20, maxBytes>>20)
+}
+
 func newBundle(files []file, ignored []string) (*Bundle, error) {
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	slices.Sort(ignored)
@@ -186,7 +190,7 @@ func newBundle(files []file, ignored []string) (*Bundle, error) {
 		return nil, fmt.Errorf("%d files are too many for a seed, which takes %d (move what codex does not need)", len(files), maxFiles)
 	}
 	if total > maxBytes {
-		return nil, fmt.Errorf("%d MiB are too much for a seed, which takes %d", total>>20, maxBytes>>20)
+		return nil, tooMuch(total)
 	}
 	b := &Bundle{files: files, ignored: ignored}
 	own, err := settingsOf(b.File(settingsFile))

@@ -2,7 +2,7 @@ package seeds
 
 import (
 	"archive/tar"
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -25,12 +25,13 @@ func Capture(ctx context.Context, h hostexec.Host, dir string) (*Bundle, error) 
 }
 
 func capture(ctx context.Context, h hostexec.Host, dir string) (*Bundle, error) {
+	names := slices.Concat(seedFiles, seedFolders)
 	res, err := h.Run(ctx, hostexec.Command{
 		Script: `[ -d "$1" ] || exit 94
 cd -- "$1" || exit 1
 shift
 for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
-		Args: append([]string{dir}, slices.Concat(seedFiles, seedFolders)...),
+		Args: append([]string{dir}, names...),
 	})
 	var exit *hostexec.ExitError
 	switch {
@@ -39,35 +40,49 @@ for f; do if [ -e "$f" ] || [ -L "$f" ]; then printf '%s\n' "$f"; fi; done`,
 	case err != nil:
 		return nil, err
 	}
-	there := strings.Fields(string(res.Stdout))
+	there := slices.DeleteFunc(strings.Fields(string(res.Stdout)), func(name string) bool { return !slices.Contains(names, name) })
 	if len(there) == 0 {
 		return nil, errors.New("nothing of a codex home is there (neither auth.json nor config.toml)")
 	}
-	archive := &bounded{max: 2 * maxBytes}
-	if err := tree.Get(ctx, h, dir, archive, there...); err != nil {
-		return nil, err
-	}
-	files, ignored, err := unpackHome(&archive.Buffer)
+	files, ignored, err := getHome(ctx, h, dir, there)
 	if err != nil {
 		return nil, err
 	}
 	return newBundle(files, ignored)
 }
 
+// getHome unpacks the files as they come, so that no more is in memory than a seed may have.
+func getHome(ctx context.Context, h hostexec.Host, dir string, names []string) (files []file, ignored []string, err error) {
+	from, to := io.Pipe()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		to.CloseWithError(tree.Get(ctx, h, dir, &bounded{to: to, left: 2 * maxBytes}, names...))
+	}()
+	files, ignored, err = unpackHome(from)
+	if err == nil {
+		_, err = io.Copy(io.Discard, from) // what follows the archive's end, and the end of Get
+	}
+	from.CloseWithError(cmp.Or(err, io.ErrClosedPipe))
+	<-done
+	return files, ignored, err
+}
+
 type bounded struct {
-	bytes.Buffer
-	max int
+	to   io.Writer
+	left int
 }
 
 func (b *bounded) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > b.max {
-		return 0, fmt.Errorf("it is larger than %d MiB, too large for a seed (move what codex does not need)", b.max>>20)
+	if b.left -= len(p); b.left < 0 {
+		return 0, fmt.Errorf("it is larger than %d MiB, too large for a seed (move what codex does not need)", 2*maxBytes>>20)
 	}
-	return b.Buffer.Write(p)
+	return b.to.Write(p)
 }
 
 func unpackHome(r io.Reader) (files []file, ignored []string, err error) {
 	tr := tar.NewReader(r)
+	total := 0
 	for {
 		h, err := tr.Next()
 		if errors.Is(err, io.EOF) {
@@ -81,7 +96,9 @@ func unpackHome(r io.Reader) (files []file, ignored []string, err error) {
 		case h.Typeflag == tar.TypeDir:
 			continue
 		case !isSeedPath(name):
-			ignored = append(ignored, name)
+			if len(ignored) < maxFiles {
+				ignored = append(ignored, name)
+			}
 			continue
 		case h.Typeflag != tar.TypeReg:
 			return nil, nil, fmt.Errorf("%s is a symbolic link or no file at all (copy the file itself there)", name)
@@ -93,6 +110,9 @@ func unpackHome(r io.Reader) (files []file, ignored []string, err error) {
 		data, err := io.ReadAll(tr)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", name, err)
+		}
+		if total += len(data); total > maxBytes {
+			return nil, nil, tooMuch(total)
 		}
 		if name == configFile {
 			if data, err = StripConfig(data); err != nil {

@@ -30,6 +30,9 @@ type PlantSpec struct {
 	// NoProfile is for a codex that does not know permission profiles by name: it writes
 	// none.
 	NoProfile bool
+	// Private are existing paths, free of symbolic links, that commands must not read. They
+	// lie neither in one another nor above CODEX_HOME or WorkDir.
+	Private []string
 	// WorkDir need not exist yet.
 	WorkDir string
 	Fence   *hostexec.Fence
@@ -124,6 +127,9 @@ func (s PlantSpec) check() error {
 		return errors.New("without a permission profile nothing can be confined beyond the sandbox's mode")
 	}
 	if err := s.Confine.Check(s.Sandbox); err != nil {
+		return err
+	}
+	if err := s.checkPrivate(); err != nil {
 		return err
 	}
 	return s.Confine.CheckSeed(s.Bundle)

@@ -26,6 +26,8 @@ import (
 //   - Without "read" on CODEX_HOME, a work folder (or /tmp) above it lets a command write
 //     rules/default.rules and so allow itself everything, or put another folder in its
 //     place. The folders of guards prevent this.
+//
+// The notes at checkPrivate are on other paths that are denied.
 const (
 	profileWrite = "fairlead"
 	profileRead  = "fairlead-read-only"
@@ -76,7 +78,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	if spec.Sandbox == protocol.ByProfile {
 		profiles = append(profiles, struct{ id, base string }{profileSeed, spec.Confine.profileBase(spec.Sandbox)})
 	}
-	guarded := guards(spec.CodexHome, spec.WorkDir)
+	guarded := guards(spec)
 	for _, p := range profiles {
 		settings = append(settings, setting{table: []string{"permissions", p.id}, key: "extends", value: tomlString(p.base), must: true})
 		rules := []string{"permissions", p.id, "filesystem"}
@@ -86,36 +88,44 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		for _, name := range denied {
 			settings = append(settings, setting{table: rules, key: path.Join(spec.CodexHome, name), value: tomlString("deny"), must: true})
 		}
+		for _, p := range spec.Private {
+			settings = append(settings, setting{table: rules, key: p, value: tomlString("deny"), must: true})
+		}
 		if p.id != spec.profile() {
 			continue
 		}
 		for _, s := range asked {
+			if slices.Equal(s.table, rules) && slices.Contains(spec.Private, s.key) {
+				return nil, fmt.Errorf("--read or --write %s: commands must not read it", s.key)
+			}
 			if !slices.Equal(s.table, rules) || !slices.Contains(guarded, s.key) {
 				settings = append(settings, s)
 			} else if s.value != tomlString("read") {
-				return nil, fmt.Errorf("--write %s: CODEX_HOME lies in this folder, and commands must not change or move it", s.key)
+				return nil, fmt.Errorf("--write %s: CODEX_HOME, or what commands must not read, lies in this folder, and commands must not move it", s.key)
 			}
 		}
 	}
 	return settings, nil
 }
 
-// guards returns the folders that commands may only read, so that CODEX_HOME stays
-// unchanged and in place: CODEX_HOME and, in each writable folder above it, the next folder
-// on the path to it. A guard is a mount and cannot be renamed. A work folder inside it
-// stays writable.
-func guards(codexHome, workDir string) []string {
-	found := []string{codexHome}
-	for _, writable := range []string{"/tmp", "/var/tmp", workDir} {
-		if writable == "" || !below(codexHome, writable) {
-			continue
-		}
-		rest := strings.TrimPrefix(strings.TrimPrefix(codexHome, writable), "/")
-		next, _, _ := strings.Cut(rest, "/")
-		guard := path.Join(writable, next)
-		// The work folder is a mount already.
-		if guard != workDir && !slices.Contains(found, guard) {
-			found = append(found, guard)
+// guards returns the folders that commands may only read, so that CODEX_HOME and private
+// paths stay in place, and CODEX_HOME unchanged: CODEX_HOME and, in each writable folder
+// above one of them, the next folder on the path to it. A guard is a mount and cannot be
+// renamed. A work folder inside it stays writable.
+func guards(spec PlantSpec) []string {
+	found := []string{spec.CodexHome}
+	for _, kept := range append([]string{spec.CodexHome}, spec.Private...) {
+		for _, writable := range spec.freeOf() {
+			if writable == "" || !below(kept, writable) {
+				continue
+			}
+			rest := strings.TrimPrefix(strings.TrimPrefix(kept, writable), "/")
+			next, _, _ := strings.Cut(rest, "/")
+			guard := path.Join(writable, next)
+			// The work folder and a private path are mounts already.
+			if guard != spec.WorkDir && !slices.Contains(found, guard) && !slices.Contains(spec.Private, guard) {
+				found = append(found, guard)
+			}
 		}
 	}
 	slices.Sort(found)

@@ -29,6 +29,10 @@ var supported = []struct {
 	{version: "", profile: true}, // the pinned one
 }
 
+// trialPatience is that of sessions, in milliseconds. codex's own is 10 s, which a busy
+// machine may need.
+const trialPatience = 40_000
+
 var everyVersion = flag.Bool("every-version", false, "try also the versions of codex that behave as another one that is tried")
 
 // olderCodex returns the codex that `make versions` installed.
@@ -62,7 +66,7 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 					t.Fatal("this test must be run as root")
 				}
 				for _, sandbox := range []string{protocol.WorkspaceWrite, protocol.ReadOnly} {
-					proof, refused := h.prove(t, sandbox)
+					proof, open, refused := h.prove(t, sandbox)
 					switch {
 					case refused != v.profile && (refused || proof.Works):
 						// This is as measured. The following code checks the details.
@@ -75,6 +79,9 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 					if v.rootUndoesIt && root && !slices.Contains(proof.Leaks, "umount auth.json") {
 						t.Errorf("%s: root could not take the mount away: %v", sandbox, proof.Leaks)
 					}
+					if leaks := v.rootUndoesIt && root; v.profile && leaks != (len(open) > 0) {
+						t.Errorf("%s: private paths %v are open; want any: %v", sandbox, open, leaks)
+					}
 					if proof.Holds() {
 						t.Run(sandbox, func(t *testing.T) { h.cannotReadAndWorkGoesOn(t, sandbox) })
 					}
@@ -84,22 +91,27 @@ func TestTheProofTellsTheTruthOnEveryVersion(t *testing.T) {
 	}
 }
 
-// prove makes the proof that a session makes before its credential is planted.
-func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, refused bool) {
+// prove makes the proof that a session makes before its credential is planted. It returns the
+// private paths that are open.
+func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, open []string, refused bool) {
 	t.Helper()
 	decoy, mark := Decoy()
 	spec := h.spec(decoy)
 	spec.Sandbox, spec.CodexHome = sandbox, h.dir+"/trial-"+sandbox+"/codex-home"
+	spec.Private = h.private(t)
 	planted, err := Plant(t.Context(), h, spec)
 	if err != nil {
 		t.Fatal(err)
 	}
 	a := h.start(t, spec)
+	if profiles := a.ask("command/exec", map[string]any{"command": []string{"true"}, "cwd": spec.WorkDir, "permissionProfile": planted.Permissions}); profiles.Error == nil {
+		open = a.tryPrivate(spec, planted.Permissions)
+	}
 	m := a.ask("command/exec", map[string]any{
-		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions,
+		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions, "timeoutMs": trialPatience,
 	})
 	if m.Error != nil {
-		return Proof{}, true
+		return Proof{}, nil, true
 	}
 	var r struct{ Stdout, Stderr string }
 	if err := json.Unmarshal(m.Result, &r); err != nil {
@@ -108,7 +120,7 @@ func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, refused boo
 	if proof, err = ReadProof(r.Stdout); err != nil {
 		t.Fatalf("%s: %v: %s%s", sandbox, err, r.Stdout, r.Stderr)
 	}
-	return proof, false
+	return proof, open, false
 }
 
 // TestTheProofSeesWhatIsOpen checks that the proof reports every way to read, because
@@ -117,15 +129,18 @@ func TestTheProofSeesWhatIsOpen(t *testing.T) {
 	asRootAndUser(t, func(t *testing.T, h codexHost) {
 		decoy, mark := Decoy()
 		spec := h.spec(decoy)
-		spec.Sandbox, spec.NoProfile = protocol.WorkspaceWrite, true
+		spec.Sandbox, spec.NoProfile, spec.Private = protocol.WorkspaceWrite, true, h.private(t)
 		planted, err := Plant(t.Context(), h, spec)
 		if err != nil || planted.Permissions != "" || strings.Contains(h.read(t, configFile), "permissions") {
 			t.Fatalf("%+v, %v", planted, err)
 		}
 		a := h.start(t, spec)
+		if open := a.tryPrivate(spec, ""); !slices.Equal(open, spec.Private) {
+			t.Errorf("the trial could read %v, want %v", open, spec.Private)
+		}
 		var r struct{ Stdout string }
 		if err := json.Unmarshal(a.call("command/exec", map[string]any{
-			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"},
+			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"}, "timeoutMs": trialPatience,
 		}), &r); err != nil {
 			t.Fatal(err)
 		}

@@ -17,8 +17,8 @@ import (
 // the same URL, so a clone of a local folder has none.
 //
 // Without git, a repository or an upstream, and with submodules, further work trees,
-// partial clones, or filters such as those of LFS, the policy is full, and the manifest
-// says why.
+// partial clones, filters such as those of LFS, or more changes and refs than maxGitState,
+// the policy is full, and the manifest says why.
 //
 // The tree Git contains a pack, the index, a few files of .git, and a gitState. The tree
 // Work contains the files that differ. A restore fetches the rest from upstream, writes the

@@ -169,7 +169,7 @@ func (c *gitCase) elsewhere(p gitPlan) (*gitCase, []string, error) {
 	there := &gitCase{gitDir: gitDir{c.t, filepath.Join(root, "there")}, root: root, host: c.host}
 	carry(c.t, filepath.Join(c.root, "scratch"), filepath.Join(root, "git"), p.Kept)
 	carry(c.t, c.dir, filepath.Join(root, "overlay"), p.Only)
-	dir, differs, err := rebuildGit(c.t.Context(), c.host, gitRebuild{Parts: filepath.Join(root, "git"), Overlay: filepath.Join(root, "overlay"), Root: root})
+	dir, differs, err := rebuildGit(c.t.Context(), c.host, gitRebuild{Parts: filepath.Join(root, "git"), Overlay: filepath.Join(root, "overlay"), Root: root, State: p.made.state})
 	there.dir = dir
 	return there, differs, err
 }

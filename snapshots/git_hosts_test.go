@@ -79,7 +79,7 @@ func TestGitOnAFullDisk(t *testing.T) {
 	c.do(err)
 	t.Cleanup(func() { c.do(unmount()) })
 	carry(t, filepath.Join(c.root, "scratch"), filepath.Join(small, "git"), p.Kept)
-	_, _, err = rebuildGit(t.Context(), c.host, gitRebuild{Parts: filepath.Join(small, "git"), Overlay: filepath.Join(small, "none"), Root: filepath.Join(small, "root")})
+	_, _, err = rebuildGit(t.Context(), c.host, gitRebuild{Parts: filepath.Join(small, "git"), Overlay: filepath.Join(small, "none"), Root: filepath.Join(small, "root"), State: p.made.state})
 	if !errors.Is(err, hostexec.ErrNoSpace) {
 		t.Errorf("restored to a disk that is full: %v", err)
 	}

@@ -32,8 +32,21 @@ type gitMade struct {
 	files    []string // in gitState.Dotgit
 }
 
-// maxSection is enough for a million files.
-const maxSection = 256 << 20
+const (
+	// maxGitState bounds what git says of a repository, in bytes, because it is held in
+	// memory. It is enough for some hundred thousand changed files or refs. A repository
+	// with more is kept in full.
+	maxGitState = 20 << 20
+	// maxSections bounds how many sections our scripts print, and maxSectionHead the line
+	// before each, in bytes.
+	maxSections    = 32
+	maxSectionHead = 256
+	// maxWhy bounds a text of the host, in bytes.
+	maxWhy = 1 << 10
+)
+
+// errGitLarge means that git says more than maxGitState bytes.
+var errGitLarge = fmt.Errorf("git lists more changes and refs than the policy git supports: more than %d MiB", maxGitState>>20)
 
 // planGit examines a work folder without changing it, and prepares the content of the tree
 // Git in scratch, a folder of ours on the host that the next snapshot may use too.
@@ -48,8 +61,12 @@ func planGit(ctx context.Context, h hostexec.Host, dir, scratch string) (gitPlan
 	}
 	var exit *hostexec.ExitError
 	switch {
+	case errors.Is(err, hostexec.ErrFlood):
+		return p, fmt.Errorf("find out what git has of %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
+	case errors.Is(err, errGitLarge):
+		p.Why = err.Error()
 	case said["why"] != nil:
-		p.Why = string(said["why"])
+		p.Why = string(said["why"][:min(len(said["why"]), maxWhy)])
 	case errors.As(err, &exit) && exit.Code == exitNoGit:
 		p.Why = "git is not installed on the host"
 	case errors.As(err, &exit) && exit.Code == exitGone:
@@ -70,19 +87,31 @@ func probeGit(ctx context.Context, h hostexec.Host, dir, scratch string) (map[st
 	}
 	defer s.Close()
 	s.CloseWrite()
-	said, readErr := gitSections(s)
+	said, readErr := gitSections(s, maxGitState)
+	if endsReading(readErr) {
+		return nil, readErr
+	}
 	if err := s.Wait(); err != nil {
 		return nil, err
 	}
 	return said, readErr
 }
 
+// endsReading reports whether the rest of a script's output was not read because of the
+// output, so that the script may go on for ever.
+func endsReading(err error) bool {
+	return errors.Is(err, hostexec.ErrFlood) || errors.Is(err, errGitLarge) || errors.Is(err, errSections)
+}
+
+var errSections = errors.New("unexpected output of the git script on the host")
+
 // gitSections parses the output of our scripts. A section is a line with name and size, and
-// the content.
-func gitSections(r io.Reader) (map[string][]byte, error) {
+// the content. If the host announces more than most bytes, the error is errGitLarge, and if
+// it sends more than it announced, a *hostexec.FloodError.
+func gitSections(r io.Reader, most int) (map[string][]byte, error) {
 	in, said := bufio.NewReader(r), map[string][]byte{}
 	for {
-		line, err := in.ReadString('\n')
+		line, err := hostexec.ReadLine(in, maxSectionHead, "the head of a section of the git script")
 		if err == io.EOF && line == "" {
 			return said, nil
 		}
@@ -91,8 +120,14 @@ func gitSections(r io.Reader) (map[string][]byte, error) {
 		}
 		name, size, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
 		n, err := strconv.Atoi(size)
-		if err != nil || n < 0 || n > maxSection {
-			return said, fmt.Errorf("unexpected output of the git script on the host: %.100q, expected %q", line, "name size")
+		if _, again := said[name]; err != nil || n < 0 || again {
+			return said, fmt.Errorf("%w: %.100q, expected %q, each name once", errSections, line, "name size")
+		}
+		if len(said) == maxSections {
+			return said, &hostexec.FloodError{What: "the output of the git script", Limit: maxSections, Unit: "sections"}
+		}
+		if most -= len(line) + n; most < 0 {
+			return said, errGitLarge
 		}
 		data := make([]byte, n)
 		if _, err := io.ReadFull(in, data); err != nil {
@@ -222,7 +257,10 @@ func (p *gitPlan) pack(ctx context.Context, h hostexec.Host, said map[string][]b
 	defer s.Close()
 	_, writeErr := io.WriteString(s, revs)
 	s.CloseWrite()
-	size, readErr := io.ReadAll(io.LimitReader(s, 100))
+	size, readErr := hostexec.ReadAll(s, 100, "the size of a pack")
+	if errors.Is(readErr, hostexec.ErrFlood) {
+		return readErr
+	}
 	if err := s.Wait(); err != nil {
 		return err
 	}

@@ -21,13 +21,12 @@ const (
 	exitLacks = 62 // the remote lacks a needed object
 )
 
-const maxState = 1 << 30
-
 // A gitRebuild names folders of ours on one file system.
 type gitRebuild struct {
 	Parts   string // the tree Git
 	Overlay string // the tree Work, to copy over the work tree; may be missing
 	Root    string // the repository is built in a new folder in Root
+	State   []byte // the content of stateFile, from the snapshot: the host is not asked
 	Fence   *hostexec.Fence
 }
 
@@ -37,16 +36,12 @@ type gitRebuild struct {
 func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string, differs []string, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("make a git repository in %s on %s: %w", r.Root, h.Name(), err)
+			err = fmt.Errorf("make a git repository in %s on %s: %w", r.Root, h.Name(), hostexec.SentBy(h, err))
 		}
 	}()
 	made := path.Join(r.Root, "made-"+rand.Text())
-	data, err := hostexec.ReadFile(ctx, h, path.Join(r.Parts, stateFile), maxState)
-	if err != nil {
-		return "", nil, err
-	}
 	var st gitState
-	if err := json.Unmarshal(data, &st); err != nil || st.Format != gitFormat {
+	if err := json.Unmarshal(r.State, &st); err != nil || st.Format != gitFormat {
 		return "", nil, fmt.Errorf("%w: its recorded state has format %d: %w", ErrGit, st.Format, errors.Join(err, fmt.Errorf("this version knows format %d", gitFormat)))
 	}
 	in, dir := path.Join(made, "in"), path.Join(made, "new")
@@ -59,7 +54,14 @@ func rebuildGit(ctx context.Context, h hostexec.Host, r gitRebuild) (dir string,
 	}
 	defer s.Close()
 	s.CloseWrite()
-	said, readErr := gitSections(s)
+	most := maxGitState + len(r.State)
+	said, readErr := gitSections(s, most)
+	if errors.Is(readErr, errGitLarge) {
+		readErr = &hostexec.FloodError{What: "the state of the restored git repository", Limit: int64(most)}
+	}
+	if endsReading(readErr) {
+		return "", nil, readErr
+	}
 	if err := s.Wait(); err != nil {
 		return "", nil, st.failure(h, said, err)
 	}
@@ -83,7 +85,7 @@ func (st *gitState) failure(h hostexec.Host, said map[string][]byte, err error) 
 	case exitNoGit:
 		return fmt.Errorf("%w: git is not installed on host %s: install it there, or take snapshots with --snapshot full", ErrGit, h.Name())
 	case exitFetch, exitLacks:
-		e := &UpstreamError{Remote: string(said["remote"]), Host: h.Name(), Why: string(said["why"])}
+		e := &UpstreamError{Remote: string(said["remote"]), Host: h.Name(), Why: string(said["why"][:min(len(said["why"]), maxWhy)])}
 		for _, r := range st.Remotes {
 			if r.Name == e.Remote {
 				e.URL = r.URL

@@ -2,6 +2,7 @@ package snapshots
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -65,8 +66,11 @@ func (t *taking) kept(tree TreeSpec) error {
 		return t.tree(tree)
 	}
 	before := t.manifest.Masked
-	t.noted = map[string]Entry{}
-	defer func() { t.noted = nil }()
+	t.noted, t.noting = map[string]Entry{}, map[string]bool{t.git.Pack: true, stateFile: true}
+	for _, name := range t.git.made.files {
+		t.noting[path.Join(t.git.Dotgit, name)] = true
+	}
+	defer func() { t.noted, t.noting = nil, nil }()
 	switch err := t.tree(tree); {
 	case err != nil:
 		return err
@@ -177,8 +181,38 @@ func (r *restoring) partsFirst(d gitDirs) (due bool, err error) {
 	return due, nil
 }
 
+// gitState reads the file stateFile of the snapshot's tree Git.
+func (r *restoring) gitState() (state []byte, err error) {
+	t, _ := r.out.Manifest.Tree(Git)
+	reader := r.c.NewReader(r.ctx)
+	defer reader.Close()
+	found := false
+	err = t.each(reader.Get, func(e Entry) error {
+		if e.Path != stateFile {
+			return nil
+		}
+		found = true
+		err := e.content(reader.Get, reader.Get, func(chunk []byte, hole int64) error {
+			state = append(append(state, chunk...), make([]byte, hole)...)
+			return nil
+		})
+		return cmp.Or(err, errStop)
+	})
+	switch {
+	case err != nil && !errors.Is(err, errStop):
+		return nil, err
+	case !found:
+		return nil, fmt.Errorf("%w: it lacks the state of the git repository", ErrIncomplete)
+	}
+	return state, nil
+}
+
 func (r *restoring) rebuild(d gitDirs) error {
-	made, differs, err := rebuildGit(r.ctx, r.host, gitRebuild{Parts: d.part("parts"), Overlay: d.part("overlay"), Root: d.root, Fence: r.spec.Fence})
+	state, err := r.gitState()
+	if err != nil {
+		return err
+	}
+	made, differs, err := rebuildGit(r.ctx, r.host, gitRebuild{Parts: d.part("parts"), Overlay: d.part("overlay"), Root: d.root, State: state, Fence: r.spec.Fence})
 	if err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ func Restore(ctx context.Context, h hostexec.Host, c *chunks.Store, id string, s
 	if err != nil {
 		return Restored{}, err
 	}
-	r := restoring{ctx: ctx, host: h, spec: spec, out: Restored{Manifest: m}}
+	r := restoring{ctx: ctx, host: h, c: c, spec: spec, out: Restored{Manifest: m}}
 	if r.spec.Logger == nil {
 		r.spec.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -111,6 +111,7 @@ func manifestOf(ctx context.Context, c *chunks.Store, id string) (Manifest, erro
 type restoring struct {
 	ctx  context.Context
 	host hostexec.Host
+	c    *chunks.Store
 	spec RestoreSpec
 	out  Restored
 	to   *tree.Writer

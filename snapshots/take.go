@@ -64,6 +64,7 @@ type taking struct {
 	folders  folderSizes
 	git      *gitPlan
 	noted    map[string]Entry // entries of the tree Git, for hasGit
+	noting   map[string]bool  // their paths
 	masker   chunks.Masker    // nil if no secrets are known
 	buf      []byte
 }

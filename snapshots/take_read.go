@@ -54,6 +54,10 @@ func (t *treeTaking) file(f *tree.File, want map[string]*held) error {
 		}
 		return nil
 	}
+	// A host may send more than it listed, but not more than the snapshot may have.
+	if total, most := t.manifest.Bytes-h.Size+f.Size, t.taking.spec.MaxBytes; most > 0 && f.Size > h.Size && (total > most || total < 0) {
+		return t.quota("the content of its folders", total, most)
+	}
 	err := t.content(f, h)
 	if errors.Is(err, tree.ErrTorn) {
 		return nil // truncated meanwhile

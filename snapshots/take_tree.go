@@ -172,7 +172,9 @@ func (t *treeTaking) listed(e tree.Entry) error {
 	case leftThis:
 		why := t.filter.why(e.Path)
 		if several && why == whyCredential {
-			t.secrets[id] = true
+			if t.secrets[id] = true; len(t.secrets) > maxNames {
+				return &hostexec.FloodError{What: "the list of credentials with several names", Limit: maxNames, Unit: "files"}
+			}
 		}
 		t.leaveOut(e.Path, why)
 		return nil
@@ -226,7 +228,9 @@ func (t *treeTaking) add(h held) error {
 			t.leaveOut(h.name, whySameName)
 			return nil
 		}
-		t.masked[h.Path] = true
+		if t.masked[h.Path] = true; len(t.masked) > maxNames {
+			return &hostexec.FloodError{What: "the list of names with a secret", Limit: maxNames, Unit: "names"}
+		}
 	}
 	old, there, err := t.before(h.name)
 	if err != nil {
@@ -315,7 +319,7 @@ func (t *treeTaking) hold(h held) error {
 	if h.read {
 		t.ask(&h)
 	}
-	t.heldBytes += 300 + 2*len(h.name) + 40*len(h.Content)
+	t.heldBytes += 300 + 2*len(h.name) + len(h.Link) + 40*len(h.Content)
 	if len(t.held) < windowEntries && t.heldBytes < windowBytes {
 		return nil
 	}
@@ -352,7 +356,7 @@ func (t *treeTaking) dropSecrets() {
 }
 
 func (t *treeTaking) emit(e Entry) error {
-	if t.noted != nil {
+	if t.noting[e.Path] {
 		t.noted[e.Path] = e
 	}
 	if e.Path != "." {

@@ -94,20 +94,22 @@ func TestDiscardPutsOnRecordWhatWasHeard(t *testing.T) {
 
 // If a session fails, the transcript has all that its pumps had read.
 func TestAFailedSessionKeepsWhatItsPumpsHeard(t *testing.T) {
-	w := newWorld(t)
-	w.fake.pumps = []pumpFunc{lost, func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
-		return pumps.RunPumpResult{}, finally(protocol.ErrTypeHostKey)
-	}}
-	w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
-		return pumps.RecordLostResult{Seq: 40}
-	}
-	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.start(session.Options{})
-	if v := w.view(); v.State != protocol.Failed || v.Turn.Status != "unknown" {
-		t.Errorf("session is %+v", v)
-	}
-	if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
-		t.Errorf("closed with %+v", in)
+	for _, kind := range []string{protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood} {
+		w := newWorld(t)
+		w.fake.pumps = []pumpFunc{lost, func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+			return pumps.RunPumpResult{}, finally(kind)
+		}}
+		w.fake.heard = func(in pumps.RecordLostInput) pumps.RecordLostResult {
+			return pumps.RecordLostResult{Seq: 40}
+		}
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.start(session.Options{})
+		if v := w.view(); v.State != protocol.Failed || v.Turn.Status != "unknown" || v.Error.Kind != kind {
+			t.Errorf("%s: session is %+v", kind, v)
+		}
+		if in := w.fake.closed; len(in) != 1 || in[0].Seq != 40 {
+			t.Errorf("%s: closed with %+v", kind, in)
+		}
 	}
 }
 

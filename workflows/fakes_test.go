@@ -51,6 +51,7 @@ type fakeSessions struct {
 	recorded    []pumps.RecordNotesInput
 	recordedIn  []int32 // the attempt number of each
 	starts      int
+	begun       []places.StartServerInput
 	gone        map[string]bool // hosts that cannot be reached
 	snaps       []snaps.TakeSnapshotInput
 	differs     string   // how a restored work folder differs
@@ -163,6 +164,7 @@ func (f *fakeSessions) holds(host string, generation int64) bool {
 func (f *fakeSessions) StartServer(ctx context.Context, in places.StartServerInput) (places.StartServerResult, error) {
 	f.mu.Lock()
 	f.starts++
+	f.begun = append(f.begun, in)
 	f.mu.Unlock()
 	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
@@ -295,6 +297,7 @@ func (f *fakeSessions) RecordNotes(ctx context.Context, in pumps.RecordNotesInpu
 // world is a test environment with a session whose leases are granted at once.
 type world struct {
 	amend   bool              // the seed allows amendments
+	bounds  *protocol.Ceiling // of the seed
 	judges  string            // the seed's policy
 	kind    string            // of the granted seed
 	seedNow *protocol.SeedRef // the seed that is granted instead, if set
@@ -406,7 +409,7 @@ func (w *world) external(id, name string, arg any) error {
 			if w.seedNow != nil {
 				g.Seed = w.seedNow
 			}
-			g.Amend, g.Policy = w.amend, w.judges
+			g.Amend, g.Policy, g.Bounds = w.amend, w.judges, w.bounds
 		}
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
 	case lease.SignalRelease:

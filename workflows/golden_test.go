@@ -338,7 +338,7 @@ var messages = []message{
 	signal(protocol.TypeHostPool, lease.SignalRelease, lease.Release{}),
 	signal(protocol.TypeHostPool, lease.SignalFound, protocol.SetHost{}),
 	signal(protocol.TypeHostPool, lease.SignalHostBack, protocol.HostBack{}),
-	signal(protocol.TypeHostPool, lease.SignalHostAway, protocol.HostAway{}),
+	signal(protocol.TypeHostPool, protocol.SignalHostAway, protocol.HostAway{}),
 	signal(protocol.TypeHostPool, lease.SignalHolds, lease.Holds{}),
 	signal(protocol.TypeHostPool, lease.SignalLooked, inquiry.HostsLooked{}),
 	signal(protocol.TypeSeed, lease.SignalAcquire, lease.Acquire{}),

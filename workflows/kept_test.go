@@ -118,7 +118,7 @@ func TestAMoveWaitsForAPumpThatLooks(t *testing.T) {
 // Promise 7: if the host refuses a pump while a session closes, nothing is given
 // up. The journal is read once the host accepts again.
 func TestClosingWaitsForAHostThatRefuses(t *testing.T) {
-	for _, kind := range []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace} {
+	for _, kind := range []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeNoSpace} {
 		t.Run(kind, func(t *testing.T) {
 			w := waitsLong(t)
 			w.fake.pumps = []pumpFunc{asks("make")}

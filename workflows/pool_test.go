@@ -166,6 +166,9 @@ func newPoolWorld(t *testing.T) *poolWorld {
 			if g.Amend {
 				got += " and may amend"
 			}
+			if g.Bounds != nil {
+				got += " within " + g.Bounds.Sandbox
+			}
 			p.told = append(p.told, got)
 		}
 		return nil

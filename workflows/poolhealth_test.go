@@ -129,7 +129,7 @@ func TestHostsThatFailTogetherShareTheirProbes(t *testing.T) {
 			p.hosts.finds(n, noRoute())
 			at := time.Duration(i) * 300 * time.Millisecond
 			p.RegisterDelayedCallback(func() {
-				p.SignalWorkflow(lease.SignalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
+				p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: n, Problem: *noRoute()})
 			}, at)
 		}
 	})
@@ -294,6 +294,67 @@ func TestAHostsLabelsAndSlotsAreChanged(t *testing.T) {
 		}
 	})
 	p.finish(time.Minute)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	p.verify()
+}
+
+// A host that sends more than it may is quarantined at once, although its probes succeed,
+// and whatever else is heard of it. An hour later it is probed.
+func TestAHostThatSendsTooMuchIsQuarantinedForAnHour(t *testing.T) {
+	p := newPoolWorld(t)
+	flood := protocol.Problem{Kind: protocol.ErrTypeHostFlood, Message: "take a snapshot: host sends too much", Hint: "look there"}
+	quarantined := func(when string) {
+		h := p.shown("web-1")
+		if h.State != protocol.HealthQuarantined || h.Health == nil || h.Health.Kind != flood.Kind || h.Health.Reason != flood.Message || h.Health.Hint != flood.Hint {
+			t.Errorf("%s: host is %+v, %+v", when, h, h.Health)
+		}
+	}
+	p.at(0, func() { p.takes(p.send(protocol.UpdatePutHost, put("web-1", 4))) })
+	p.at(time.Second, func() {
+		p.hosts.probed()
+		p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: "web-1", Problem: flood})
+		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a", Host: "web-1", Generation: 1})
+	})
+	p.at(2*time.Second, func() {
+		quarantined("at once")
+		p.forget()
+	})
+	p.at(10*time.Minute, func() {
+		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
+		p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Failed: &protocol.Failure{Kind: protocol.ErrTypeUnreachable, Message: "no route"}})
+		p.SignalWorkflow(lease.SignalHostBack, protocol.HostBack{Host: "web-1"})
+	})
+	p.at(59*time.Minute, func() {
+		quarantined("59 minutes later")
+		if got := p.hosts.probed(); got != "" {
+			t.Errorf("it was probed early: %s", got)
+		}
+	})
+	p.at(62*time.Minute, func() {
+		if got := p.hosts.probed(); got != "web-1" {
+			t.Errorf("an hour later, probed were: %s", got)
+		}
+		if h := p.shown("web-1"); h.Health != nil {
+			t.Errorf("an hour later host is %+v, %+v", h, h.Health)
+		}
+		p.saw("session/a got web-1")
+	})
+	// A suspicion gives way to it, and a check by a person ends it.
+	p.at(63*time.Minute, func() {
+		p.hosts.finds("web-1", noRoute())
+		p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: "web-1", Problem: *noRoute()})
+		p.SignalWorkflow(protocol.SignalHostAway, protocol.HostAway{Host: "web-1", Problem: flood})
+	})
+	p.at(64*time.Minute, func() {
+		quarantined("again")
+		p.SignalWorkflow(lease.SignalFound, protocol.SetHost{Name: "web-1", Check: &protocol.CheckHostResult{OK: true}})
+	})
+	p.at(64*time.Minute+time.Second, func() {
+		if h := p.shown("web-1"); h.Health != nil {
+			t.Errorf("after a check host is %+v, %+v", h, h.Health)
+		}
+	})
+	p.finish(65 * time.Minute)
 	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

@@ -235,7 +235,7 @@ func TestACodexThatEndsByItselfEndsASessionThatNeverHadATurn(t *testing.T) {
 }
 
 func TestWhatWaitingCannotMendEndsASessionAtOnce(t *testing.T) {
-	for _, kind := range []string{protocol.ErrTypeHostKey, protocol.ErrTypeSandbox, protocol.ErrTypeBadInput, protocol.ErrTypeNoSpace, protocol.ErrTypeStore} {
+	for _, kind := range []string{protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeSandbox, protocol.ErrTypeBadInput, protocol.ErrTypeNoSpace, protocol.ErrTypeStore} {
 		w := waitsLong(t)
 		w.fake.fail("prepare", finally(kind))
 		w.start(session.Options{Host: "web-1"})

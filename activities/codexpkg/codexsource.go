@@ -55,6 +55,51 @@ type CodexFile struct {
 // Name is the tree's folder on a host.
 func (t *CodexTree) Name() string { return t.Version + "-" + t.Digest[:12] }
 
+// Stamp is the file of a package on a host that says that the package is complete.
+const Stamp = "stamp"
+
+// Listed returns the files that are verified on hosts, by path.
+func (t *CodexTree) Listed() []CodexFile {
+	listed := slices.DeleteFunc(slices.Clone(t.Files), func(f CodexFile) bool { return f.Path == Stamp })
+	slices.SortFunc(listed, func(a, b CodexFile) int { return strings.Compare(a.Path, b.Path) })
+	return listed
+}
+
+// Sums returns the SHA-256, in hex, of the list of files and their digests, as sha256sum
+// prints it.
+func (t *CodexTree) Sums() string {
+	sum := sha256.New()
+	for _, f := range t.Listed() {
+		fmt.Fprintf(sum, "%s  ./%s\n", f.Digest, f.Path)
+	}
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Named returns the package whose Name is name, or nil.
+func (s *CodexSource) Named(ctx context.Context, name string) (*CodexTree, error) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, configured := range s.dirs {
+		dir, err := realDir(configured)
+		if err != nil {
+			continue
+		}
+		p, err := readPackage(dir)
+		if err != nil || !strings.HasPrefix(name, p.Version+"-") {
+			continue
+		}
+		t, err := s.read(ctx, dir, p)
+		if err != nil {
+			return nil, err
+		}
+		if t.Name() == name {
+			return t, nil
+		}
+	}
+	return nil, nil
+}
+
 // notSent is not used by app-server.
 var notSent = []string{"codex-resources/voice"}
 

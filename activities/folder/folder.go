@@ -135,7 +135,7 @@ const lookFolderScript = `d=$1
 for f in codex-home work proc generation; do
 	if [ -e "$d/$f" ] || [ -h "$d/$f" ]; then
 		if [ -e "$d/prepared" ]; then echo prepared; else echo begun; fi
-		[ ! -e "$d/generation" ] || cat -- "$d/generation"
+		[ ! -e "$d/generation" ] || head -c 65536 -- "$d/generation"
 		exit
 	fi
 done
@@ -154,7 +154,7 @@ func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error
 	case "prepared", "begun":
 		return Folder{Exists: true, There: true, Prepared: state == "prepared", Mark: ParseMark(mark)}, nil
 	}
-	return Folder{}, fmt.Errorf("look at folder %s on %s: unexpected output %q", dir, h.Name(), state)
+	return Folder{}, fmt.Errorf("look at folder %s on %s: unexpected output %.200q", dir, h.Name(), state)
 }
 
 // FlushMark flushes a mark before it is renamed, so that a power failure leaves no empty

@@ -55,7 +55,7 @@ func LookAtFolders(ctx context.Context, h hostexec.Host, root string, older time
 		case len(words) == 3 && words[0] == "folder":
 			n, err := strconv.ParseInt(words[2], 10, 64)
 			if err != nil {
-				return out, fmt.Errorf("list %s on %s: unexpected output %q", out.Dir, h.Name(), line)
+				return out, fmt.Errorf("list %s on %s: unexpected output %.200q", out.Dir, h.Name(), line)
 			}
 			if !kit.NameRule.MatchString(words[1]) {
 				out.Odd++

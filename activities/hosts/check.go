@@ -122,6 +122,9 @@ if grep -q KillUserProcesses=yes /etc/systemd/logind.conf /etc/systemd/logind.co
 fi
 echo "date $(date +%s)"`
 
+// maxFact bounds a fact that a host states, in bytes.
+const maxFact = 1 << 10
+
 func lookAround(ctx context.Context, s *site.Site, h hostexec.Host, root, dir string) (map[string]string, error) {
 	if _, err := h.Run(ctx, hostexec.Command{Script: ":"}); err != nil {
 		return nil, err // to connect before the time is measured
@@ -138,7 +141,7 @@ func lookAround(ctx context.Context, s *site.Site, h hostexec.Host, root, dir st
 	facts := map[string]string{}
 	for line := range strings.Lines(string(res.Stdout)) {
 		k, v, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		facts[k] = v
+		facts[k] = v[:min(len(v), maxFact)]
 	}
 	if sec, err := strconv.ParseInt(facts["date"], 10, 64); err == nil {
 		// the script reads the date last, in whole seconds

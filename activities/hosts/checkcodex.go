@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ func checkCodex(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, 
 	if !canWrite {
 		return nil
 	}
-	return checkServer(ctx, s, c, h, have.Path, dir)
+	return checkServer(ctx, s, c, h, spec, root, have.Path, dir)
 }
 
 // codexPresent looks for codex as CodexOn does, but copies nothing. will is this worker's
@@ -56,21 +57,36 @@ func codexPresent(ctx context.Context, s *site.Site, h hostexec.Host, spec proto
 	case err != nil:
 		return have, nil, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "run `make tools` where the worker runs", Err: err}
 	case spec.Name == protocol.LocalHost && spec.Address == "":
-		have, err = useInPlace(ctx, h, tree)
+		have, err = useInPlace(ctx, s, h, spec, tree)
 		return have, tree, err
 	case m.whole(tree):
+		err := look(ctx, s, h, spec, path.Join(root, "codex", tree.Name()), tree.Sums(), tree)
+		if changed := (*changedError)(nil); errors.As(err, &changed) {
+			err = changed.refused(hintChanged, "")
+		}
+		if err != nil {
+			return have, tree, err
+		}
 		return protocol.ProvisionCodexResult{Path: path.Join(root, "codex", tree.Name(), "bin", "codex"), Version: tree.Version, How: "present"}, tree, nil
 	}
 	return have, tree, nil
 }
 
-func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, codex, dir string) error {
+func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host, spec protocol.HostSpec, root, codex, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	const sandbox = "workspace-write"
 	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
 	decoy, mark := seeds.Decoy()
-	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, WorkDir: work})
+	private, err := privacy(ctx, s, h, spec, root, "", work, codex, Confinement{})
+	if detail, hint, mine := asCheck(err); mine {
+		c.add("private", false, true, detail, hint)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, Private: private.Paths, WorkDir: work})
 	if err != nil {
 		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
@@ -94,11 +110,17 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	c.Result.Facts["sandbox"] = "yes"
 	c.add("sandbox", true, true, "ran a command in it", "")
 
-	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark)
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark, private.Paths)
 	if err != nil {
 		return err
 	}
 	addCredential(s, c, protected)
+	if protected.Profile == "" {
+		if protected.open, err = p.open(ctx, sandbox, "", private.Paths); err != nil {
+			return err
+		}
+	}
+	addPrivate(s, c, private, protected.open)
 	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil
@@ -117,6 +139,30 @@ func addCredential(s *site.Site, c *checkup, p Protection) {
 		c.Result.Facts["credential"] = "unprotected"
 		c.add("credential", false, true, p.Why+"; sessions with a seed are refused", hintUnprotected)
 	}
+}
+
+// addPrivate reports what commands can read of the host's private paths. Those of other
+// sessions are no reason to refuse a session that has no seed.
+func addPrivate(s *site.Site, c *checkup, private Privacy, open []string) {
+	if len(open) == 0 {
+		told := "nothing that commands must not read is there"
+		if len(private.Paths) > 0 {
+			told = "a command in the sandbox can read none of " + someOf(private.Paths, 3)
+		}
+		c.Result.Facts["private"] = "protected"
+		c.add("private", true, true, told, "")
+		return
+	}
+	c.Result.Facts["private"] = "unprotected"
+	detail := "a command in the sandbox can read " + someOf(open, 3)
+	required := s.Unprotected != UnprotectedAllow && slices.ContainsFunc(open, func(p string) bool { return slices.Contains(private.secrets, p) })
+	switch {
+	case required:
+		detail += "; sessions are refused"
+	case s.Unprotected == UnprotectedAllow:
+		detail += "; sessions go on all the same (seeds.unprotected: allow)"
+	}
+	c.add("private", false, required, detail, hintUnprotected)
 }
 
 func (p *Probe) networkCut(ctx context.Context, sandbox, profile string) (bool, string) {

@@ -70,6 +70,9 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 			return protocol.ExecResult{}, kit.BadInput("a NUL byte cannot be part of a command")
 		}
 	}
+	if err := site.CheckExec(ctx, s, in.Host); err != nil {
+		return protocol.ExecResult{}, err
+	}
 	host, err := s.Host(in.Host)
 	if err != nil {
 		return protocol.ExecResult{}, err

@@ -27,6 +27,9 @@ type Probe struct {
 
 const probeTimeout = 60 * time.Second
 
+// maxProbeLine bounds a line of a probe's codex, in bytes.
+const maxProbeLine = 4 << 20
+
 // TimedOut is the exit status of a command that took longer than probeCommand (measured
 // with codex 0.169).
 const (
@@ -61,7 +64,7 @@ cd "$4" && exec "$1" app-server`,
 		kill()
 		return nil, fmt.Errorf("start codex app-server: %w", err)
 	}
-	p := &Probe{stream: st, Conn: wire.NewConn(st, wire.ConnConfig{}), workDir: workDir, kill: kill}
+	p := &Probe{stream: st, Conn: wire.NewConn(st, wire.ConnConfig{MaxLine: maxProbeLine}), workDir: workDir, kill: kill}
 	handshake := wire.Handshake
 	if s.AnyVersion {
 		handshake = wire.HandshakeAny
@@ -70,7 +73,7 @@ cd "$4" && exec "$1" app-server`,
 	if err != nil {
 		said := kit.LastOf(strings.TrimSpace(string(st.Stderr())), 1<<10)
 		p.Close()
-		if ended := st.Wait(); errors.Is(ended, hostexec.ErrFenced) {
+		if ended := st.Wait(); errors.Is(ended, hostexec.ErrFenced) || errors.Is(ended, hostexec.ErrFlood) {
 			return nil, ended
 		}
 		if said != "" {

@@ -21,7 +21,7 @@ import (
 // succeed.
 func HostFault(kind string) bool {
 	switch kind {
-	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeUnfit, protocol.ErrTypeRootMissing:
+	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeNoSpace, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeUnfit, protocol.ErrTypeRootMissing, protocol.ErrTypeHostFlood:
 		return true
 	}
 	return false

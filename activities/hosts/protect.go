@@ -16,10 +16,11 @@ import (
 )
 
 // UnprotectedAllow, as Deps.Unprotected, lets a session go on, and report it, if codex
-// cannot keep its commands from the credential.
+// cannot keep its commands from the credential, or from what else is private on the host.
 const UnprotectedAllow = "allow"
 
-// A Protection says how codex keeps its commands from the credential in one sandbox.
+// A Protection says how codex keeps its commands from the credential, and from what else is
+// private on the host, in one sandbox.
 type Protection struct {
 	// Profile is the permission profile to run under; empty if none, or for
 	// danger-full-access.
@@ -28,6 +29,16 @@ type Protection struct {
 	Why string
 	// Confine has the session's confinement with paths resolved.
 	Confine Confinement
+	// Private are paths that commands must not read.
+	Private []string
+	// secrets says that some of Private are not other sessions'.
+	secrets bool
+	open    []string // those of Private that a command can read
+}
+
+// Concerns reports whether Why is a reason to refuse a session with this seed.
+func (p Protection) Concerns(b *seeds.Bundle) bool {
+	return p.Why != "" && (HoldsSecrets(b) || p.secrets)
 }
 
 // Err returns Why as an error.
@@ -36,12 +47,12 @@ func (p Protection) Err() error {
 }
 
 const hintUnprotected = "provision the host with codex " + NewestCodex + ", or use a login user other than root there; " +
-	"to go on although the agent can read its credential, set seeds.unprotected: allow in the worker's config"
+	"to go on although the agent can read its credential and what is private on the host, set seeds.unprotected: allow in the worker's config"
 
 // Protects finds out, by a trial with a made-up credential in the session's folder, whether
-// codex keeps its commands from a credential and confines them as asked. The worker
-// remembers success, except for a session that asks for more than a mode; it does not
-// remember a failure.
+// codex keeps its commands from a credential, and from what else is private on the host, and
+// confines them as asked. The worker remembers success, except for a session that asks for
+// more than a mode; it does not remember a failure.
 func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version, sandbox string, confine Confinement, b *seeds.Bundle, fence hostexec.Fence) (p Protection, err error) {
 	if err := confinable(confine, sandbox, version, b); err != nil {
 		return Protection{}, err
@@ -49,7 +60,17 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	if seeds.Profile(sandbox) == "" {
 		return Protection{}, nil
 	}
-	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox}, "\x00")
+	var at Place
+	if !confine.None() {
+		if at, err = PlaceOf(ctx, h, l.Root, sandbox, l, confine); err != nil {
+			return Protection{}, err
+		}
+	}
+	private, err := privacy(ctx, s, h, spec, l.Root, path.Base(l.Dir), l.WorkDir, l.Codex, at.confine)
+	if err != nil {
+		return Protection{}, err
+	}
+	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox, private.digest()}, "\x00")
 	if !l.OwnWork {
 		key += "\x00" + l.WorkDir // a CODEX_HOME in the work folder needs more protection
 	}
@@ -57,17 +78,18 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	known := s.Confined[key] && confine.None()
 	s.Mu.Unlock()
 	if known {
-		return Protection{Profile: seeds.Profile(sandbox)}, nil
+		return Protection{Profile: seeds.Profile(sandbox), Confine: at.confine, Private: private.Paths, secrets: len(private.secrets) > 0}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	at, err := PlaceOf(ctx, h, l.Root, sandbox, l, confine)
-	if err != nil {
-		return Protection{}, err
+	if confine.None() {
+		if at, err = PlaceOf(ctx, h, l.Root, sandbox, l, confine); err != nil {
+			return Protection{}, err
+		}
 	}
 	trial := path.Join(l.Dir, "trial")
 	p, err = tryProtection(ctx, s, h, trialIn{
-		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, seed: b, fence: &fence,
+		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, private: private.Paths, seed: b, fence: &fence,
 	})
 	if err == nil && p.Why != "" && !confine.None() {
 		err = unconfined(hintUnprotected, "it cannot be confined as asked: %s", p.Why)
@@ -80,7 +102,7 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	if err != nil {
 		return Protection{}, err
 	}
-	p.Confine = at.confine
+	p.Confine, p.Private, p.secrets = at.confine, private.Paths, len(private.secrets) > 0
 	if p.Why == "" && confine.None() {
 		s.Mu.Lock()
 		s.Confined[key] = true
@@ -98,6 +120,7 @@ type trialIn struct {
 	layout        protocol.Layout
 	home, sandbox string
 	at            Place
+	private       []string
 	seed          *seeds.Bundle // commands may run under a profile of this seed
 	fence         *hostexec.Fence
 }
@@ -109,7 +132,7 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 		return Protection{}, err
 	}
 	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
-		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, WorkDir: l.WorkDir, Fence: in.fence,
+		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, Private: in.private, WorkDir: l.WorkDir, Fence: in.fence,
 	})
 	if err != nil {
 		return Protection{}, fmt.Errorf("plant a made-up credential: %w", err)
@@ -119,16 +142,22 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 		return Protection{}, err
 	}
 	defer p.Close()
-	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark)
+	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark, in.private)
+	if found.Why == "" && len(found.open) > 0 {
+		found.Why = fmt.Sprintf("with codex %s on this host a command in the sandbox can read %s", p.server.Version, someOf(found.open, 3))
+	}
 	if err != nil || found.Why != "" && !c.None() {
 		return found, err
 	}
 	return found, p.Confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
-// protects runs a command that tries to get at the made-up credential. An error says that
-// commands cannot be confined at all, or that the outcome is not known.
-func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string) (Protection, error) {
+// protects runs commands that try to get at the made-up credential and at private paths. Why
+// is about the credential alone. An error says that commands cannot be confined at all, or
+// that the outcome is not known.
+func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string, private []string) (Protection, error) {
+	// first, because the other trial may move CODEX_HOME away
+	open, unknown := p.open(ctx, sandbox, profile, private)
 	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *wire.RPCError
 	switch {
@@ -155,17 +184,35 @@ func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark strin
 	}
 	switch {
 	case len(proof.Leaks) > 0:
-		return Protection{Profile: profile, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
+		return Protection{Profile: profile, open: open, Why: fmt.Sprintf("with codex %s on this host a command in the sandbox can get at the credential (by %s)",
 			p.server.Version, someOf(proof.Leaks, 3))}, nil
 	case !proof.Works:
 		return Protection{Why: fmt.Sprintf("codex %s lets no command write the work folder under the permission profile that keeps it from the credential", p.server.Version)}, nil
+	case unknown != nil:
+		return Protection{}, unknown
 	}
-	return Protection{Profile: profile}, nil
+	return Protection{Profile: profile, open: open}, nil
+}
+
+// open returns those of the paths that a command can read.
+func (p *Probe) open(ctx context.Context, sandbox, profile string, private []string) ([]string, error) {
+	if len(private) == 0 {
+		return nil, nil
+	}
+	res, err := p.run(ctx, sandbox, profile, seeds.PrivateCommand(private)...)
+	if err != nil {
+		return nil, fmt.Errorf("run a command in the sandbox: %w", err)
+	}
+	open, err := seeds.ReadPrivate(res.Stdout, private)
+	if err != nil {
+		return nil, fmt.Errorf("see what a command can read (exit status %d: %s): %w", res.ExitCode, kit.LastOf(strings.TrimSpace(res.Stderr), 512), err)
+	}
+	return open, nil
 }
 
 func someOf(all []string, n int) string {
 	if len(all) <= n {
 		return strings.Join(all, ", ")
 	}
-	return fmt.Sprintf("%s and %d other ways", strings.Join(all[:n], ", "), len(all)-n)
+	return fmt.Sprintf("%s and %d more", strings.Join(all[:n], ", "), len(all)-n)
 }

@@ -35,6 +35,7 @@ type stamp struct {
 // ProvisionCodex brings the host a codex that sessions can use, if need be. Concurrent
 // calls are safe.
 func (h *Activities) ProvisionCodex(ctx context.Context, in ProvisionCodexInput) (protocol.ProvisionCodexResult, error) {
+	forgetRepair(h.Site, in.Host)
 	out, err := Provision(ctx, h.Site, in.Host)
 	return out, kit.Failing{}.Failure(ctx, "provision "+in.Host.Name, err)
 }
@@ -66,14 +67,18 @@ func CodexOn(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		return protocol.ProvisionCodexResult{}, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "run `make tools` where the worker runs", Err: err}
 	}
 	if spec.Name == protocol.LocalHost && spec.Address == "" {
-		return useInPlace(ctx, h, tree)
+		return useInPlace(ctx, s, h, spec, tree)
 	}
+	dir := path.Join(root, "codex", tree.Name())
 	out := protocol.ProvisionCodexResult{
-		Path: path.Join(root, "codex", tree.Name(), "bin", "codex"), Version: tree.Version,
-		How: "present", Digest: tree.Digest, Bytes: tree.Size,
+		Path: path.Join(dir, "bin", "codex"), Version: tree.Version,
+		How: "present", Digest: tree.Digest, Bytes: tree.Size, Sums: tree.Sums(),
 	}
+	var changed *changedError
 	if m.whole(tree) {
-		return out, nil
+		if err := look(ctx, s, h, spec, dir, out.Sums, tree); !errors.As(err, &changed) {
+			return out, err
+		}
 	}
 	done, err := s.Alone(ctx, "provision "+h.Name()+" "+root)
 	if err != nil {
@@ -84,7 +89,12 @@ func CodexOn(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		return protocol.ProvisionCodexResult{}, err
 	}
 	if m.whole(tree) {
-		return out, nil
+		if err := look(ctx, s, h, spec, dir, out.Sums, tree); !errors.As(err, &changed) {
+			return out, err
+		}
+		out.How = "repaired"
+		out.Repaired, err = repair(ctx, s, h, spec, root, tree, changed)
+		return out, err
 	}
 	if err := Upload(ctx, h, root, tree, m); err != nil {
 		return protocol.ProvisionCodexResult{}, err
@@ -109,7 +119,7 @@ echo "free $(df -Pk -- "$d" 2>/dev/null | awk 'NR == 2 { print $4 }')"
 for s in "$1"/codex/*/stamp; do
 	[ -x "${s%/*}/bin/codex" ] || continue
 	t=${s%/*}
-	echo "stamp ${t##*/} $(cat -- "$s")"
+	echo "stamp ${t##*/} $(head -c 4096 -- "$s")"
 done
 :`
 
@@ -156,8 +166,15 @@ func (m Machine) room(bytes int64, what string) error {
 }
 
 // useInPlace uses the worker's own package on the worker's own machine.
-func useInPlace(ctx context.Context, h hostexec.Host, t *codexpkg.CodexTree) (protocol.ProvisionCodexResult, error) {
+func useInPlace(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, t *codexpkg.CodexTree) (protocol.ProvisionCodexResult, error) {
 	bin := path.Join(t.Dir, "bin", "codex")
+	err := look(ctx, s, h, spec, t.Dir, t.Sums(), t)
+	if changed := (*changedError)(nil); errors.As(err, &changed) {
+		err = changed.refused(hintInPlace, "")
+	}
+	if err != nil {
+		return protocol.ProvisionCodexResult{}, err
+	}
 	v, err := versionAt(ctx, h, bin)
 	if err != nil {
 		return protocol.ProvisionCodexResult{}, err
@@ -166,7 +183,7 @@ func useInPlace(ctx context.Context, h hostexec.Host, t *codexpkg.CodexTree) (pr
 		return protocol.ProvisionCodexResult{}, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "run `make tools`",
 			Err: fmt.Errorf("%s says that it is version %q and not %s", bin, v, t.Version)}
 	}
-	return protocol.ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size}, nil
+	return protocol.ProvisionCodexResult{Path: bin, Version: v, How: "present", Digest: t.Digest, Bytes: t.Size, Sums: t.Sums()}, nil
 }
 
 // Upload copies a tree to the host. An incomplete tree never has its final name, and is

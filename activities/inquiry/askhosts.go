@@ -28,6 +28,7 @@ func HostsOf(ctx context.Context, c client.Client, pool string) (hosts []HostNow
 type HostNow struct {
 	Name      string             `json:"name"`
 	CheckedAt time.Time          `json:"checked_at"`
+	Labels    map[string]string  `json:"labels"` // that people set
 	Spec      *protocol.HostSpec `json:"spec"`
 	Health    *struct {
 		State string `json:"state"`

@@ -31,8 +31,8 @@ type Activities struct{ Site *site.Site }
 func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PrepareSession puts codex, the session's folders and its credential on the host. First it
-// tries, with a made-up credential, that commands are confined as asked and cannot read the
-// credential. Without a seed the session still has its own CODEX_HOME: codex never uses a
+// tries, with a made-up credential, that commands are confined as asked and can read neither
+// the credential nor what else is private on the host. Without a seed the session still has its own CODEX_HOME: codex never uses a
 // login of the host's user. A failed PrepareSession leaves no credential, and no folder
 // that it made.
 func (s *Activities) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
@@ -66,6 +66,9 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	if !protocol.IsSandbox(in.Sandbox) {
 		return out, kit.BadInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
+	}
+	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded); err != nil {
+		return out, err
 	}
 	if err := site.KeepPolicies(ctx, s, in.Policies); err != nil {
 		return out, err
@@ -113,7 +116,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err := logins.CheckBrokerCodex(in.Credentials, codex.Version); err != nil {
 		return out, err
 	}
-	l.Codex = codex.Path
+	l.Codex, l.CodexSums = codex.Path, codex.Sums
 	from, cannot := restorable(ctx, s, in, codex.Version)
 	a, err := arrive(ctx, s, h, l, in, cannot, attempt, hide)
 	if err != nil {
@@ -141,12 +144,12 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err == nil {
 		protected, err = hosts.Protects(ctx, s, h, in.Claim.Host, l, codex.Version, in.Sandbox, in.Confine, bundle, fence)
 	}
-	if err == nil && protected.Why != "" && hosts.HoldsSecrets(bundle) && s.Unprotected != hosts.UnprotectedAllow {
+	if err == nil && protected.Concerns(bundle) && s.Unprotected != hosts.UnprotectedAllow {
 		err = protected.Err()
 	}
 	if err == nil {
 		planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -166,8 +169,8 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
 	}
 	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
-		Brought: out.Brought, BeforeRun: out.BeforeRun}
-	if hosts.HoldsSecrets(bundle) {
+		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun}
+	if protected.Concerns(bundle) {
 		out.Unprotected = protected.Why
 	}
 	pumps.ForgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript

@@ -37,6 +37,9 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
 		return out, kit.BadInput("cannot start codex: incarnation %d (want at least 1), path of codex %q (want an absolute one)", in.Incarnation, l.Codex)
 	}
+	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded); err != nil {
+		return out, err
+	}
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {
 		return out, err
@@ -48,16 +51,24 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 	if err := folder.FormerGone(ctx, h, l, in.Incarnation); err != nil {
 		return out, err
 	}
+	guard, repaired, err := hosts.GuardCodex(ctx, s, h, in.Claim.Host, l)
+	if err != nil {
+		return out, err
+	}
 	st, err := process.Start(ctx, h, process.Spec{
-		Dir:     folder.ServerDir(l, in.Incarnation),
-		Fence:   folder.FenceOf(in.Claim, l.Dir, attempt),
-		Argv:    []string{l.Codex, "app-server"},
-		Env:     serverEnv(s, l),
-		Unset:   hosts.UnsetKeys,
+		Dir:   folder.ServerDir(l, in.Incarnation),
+		Fence: folder.FenceOf(in.Claim, l.Dir, attempt),
+		Argv:  []string{l.Codex, "app-server"},
+		Env:   serverEnv(s, l),
+		Unset: hosts.UnsetKeys,
+		Guard: guard.Script, GuardArgs: guard.Args,
 		WorkDir: l.WorkDir,
 		Mark:    folder.Mark(in.Claim.Session, in.Layout),
 	})
 	var not *process.StartError
+	if errors.As(err, &not) && not.Guard != 0 {
+		return out, guard.Refused(not.Guard)
+	}
 	if errors.As(err, &not) && !errors.Is(err, hostexec.ErrNoSpace) {
 		return out, &kit.TypedError{Kind: protocol.ErrTypeCodexMissing, Hint: "check that " + l.Codex + " and the work folder still exist; `ctl host provision` installs codex", Err: err}
 	}
@@ -68,7 +79,7 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 		// They only take space, and the next start tries again.
 		s.Logger.Warn("folders of former processes are left", "session", in.Claim.Session, "err", err)
 	}
-	return StartServerResult{Process: folder.ServerName(in.Incarnation), PID: st.PID}, nil
+	return StartServerResult{Process: folder.ServerName(in.Incarnation), PID: st.PID, CodexRepaired: repaired}, nil
 }
 
 // serverEnv returns codex's environment, which never contains a secret.

@@ -28,10 +28,13 @@ type PrepareSessionInput struct {
 	// Workspace is the first content of the work folder, or nil.
 	Workspace *workspaces.Workspace `json:"workspace,omitempty"`
 
+	// Bounded says that the seed bounds what the session may ask for.
+	Bounded bool `json:"bounded,omitempty"`
+
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
 }
 
-// PrepareSessionResult is the same when PrepareSession is repeated.
+// PrepareSessionResult is the same when PrepareSession is repeated, apart from CodexRepaired.
 type PrepareSessionResult struct {
 	Layout       protocol.Layout `json:"layout"`
 	CodexVersion string          `json:"codex_version"`
@@ -49,6 +52,8 @@ type PrepareSessionResult struct {
 	ThreadID string `json:"thread_id,omitempty"`
 	// Left is the snapshot of what was there and in no other snapshot.
 	Left string `json:"left,omitempty"`
+	// CodexRepaired says that codex on the host had been changed, and was put back.
+	CodexRepaired string `json:"codex_repaired,omitempty"`
 	// Brought is the first content of the work folder, or nil.
 	Brought *workspaces.Brought `json:"brought,omitempty"`
 	// BeforeRun is the run of the hook before_run, or nil.
@@ -60,12 +65,16 @@ type StartServerInput struct {
 	Claim       protocol.Claim  `json:"claim"`
 	Layout      protocol.Layout `json:"layout"`
 	Incarnation int             `json:"incarnation"`
+	// Bounded says that the seed bounds what the session may ask for.
+	Bounded bool `json:"bounded,omitempty"`
 }
 
 // StartServerResult describes the running process.
 type StartServerResult struct {
 	Process string `json:"process"` // such as app-server
 	PID     int    `json:"pid"`
+	// CodexRepaired is as in PrepareSessionResult.
+	CodexRepaired string `json:"codex_repaired,omitempty"`
 }
 
 // StopServerInput is the input of StopServer.

@@ -17,7 +17,7 @@ import (
 
 // Judge returns a function that applies the session's policies; nil if it has none. broken
 // maps the owner of each unusable policy to the reason.
-func Judge(ctx context.Context, s *site.Site, in RunPumpInput) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
+func Judge(ctx context.Context, s *site.Site, in RunPumpInput, attempt int32) (judge func(conversation.Asked) conversation.Verdict, broken map[string]string, err error) {
 	if len(in.Policies) == 0 {
 		return nil, nil, nil // a pump whose input names a policy then declines
 	}
@@ -35,21 +35,30 @@ func Judge(ctx context.Context, s *site.Site, in RunPumpInput) (judge func(conve
 		}
 		all = append(all, p)
 	}
+	held := context.WithoutCancel(ctx) // a cancelled conversation still judges
 	return func(a conversation.Asked) conversation.Verdict {
 		r := RequestOf(in, a)
-		var verdict policy.Verdict
-		for i, by := range askers(in) {
-			r.Requester = by
-			for n, p := range all {
-				if said := p.Decide(r); i+n == 0 {
-					verdict = said
-				} else {
-					verdict = Stricter(verdict, said)
-				}
-			}
+		verdict := decide(all, in, r)
+		if named := placesOf(all, in, r); len(named) > 0 {
+			verdict = decidePlaced(held, s, in, attempt, a.ID, all, r, verdict, named)
 		}
 		return PumpVerdict(verdict)
 	}, broken, nil
+}
+
+// decide returns the strictest verdict of all policies, for everybody who asks.
+func decide(all []*policy.Policy, in RunPumpInput, r policy.Request) (verdict policy.Verdict) {
+	for i, by := range askers(in) {
+		r.Requester = by
+		for n, p := range all {
+			if said := p.Decide(r); i+n == 0 {
+				verdict = said
+			} else {
+				verdict = Stricter(verdict, said)
+			}
+		}
+	}
+	return verdict
 }
 
 // askers returns everybody for whom codex asks, or one empty name. Rules may accept for one

@@ -105,7 +105,7 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 		if errors.Is(err, kit.ErrHandOver) {
 			f.Delay = kit.HandOver
 		}
-		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced)
+		lost := errors.Is(err, conversation.ErrWireLost) && !errors.Is(err, hostexec.ErrFenced) && !errors.Is(err, hostexec.ErrFlood)
 		if errors.Is(err, hostexec.ErrNoSpace) {
 			// codex goes on once there is room.
 			err = f.UntilRoom(err)
@@ -189,7 +189,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := site.FillAnswers(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
-	judge, broken, err := Judge(ctx, s, in)
+	judge, broken, err := Judge(ctx, s, in, a.N)
 	if err != nil {
 		return RunPumpResult{}, err
 	}

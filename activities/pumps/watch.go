@@ -50,7 +50,8 @@ type WatchHostInput struct {
 	// Pool, if set, gets Back with a HostBack when the host is back.
 	Pool string `json:"pool,omitempty"`
 	Back string `json:"back,omitempty"`
-	// Away, if set, goes to Pool with a HostAway when the host cannot be reached.
+	// Away, if set, goes to Pool with a HostAway when the host cannot be reached, or sends
+	// too much.
 	Away string `json:"away,omitempty"`
 	// Owed says that Pool waits, and gets Back in any case.
 	Owed bool `json:"owed,omitempty"`
@@ -168,7 +169,7 @@ func (w *Watcher) Run(ctx context.Context, stop <-chan struct{}) error {
 			if failures++; failures == 1 {
 				w.Site.Logger.Warn("host cannot be watched", "host", w.In.Host.Name, "error", err)
 			}
-			if failures == awayAfter {
+			if failures == awayAfter || failures == 1 && errors.Is(err, hostexec.ErrFlood) {
 				w.tellAway(ctx, err)
 			}
 		}

@@ -33,7 +33,7 @@ func (w *journalWire) Write(p []byte) (int, error) {
 // wireError marks errors that end only the connection, not the process.
 func wireError(err error) error {
 	switch {
-	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone):
+	case err == nil || errors.Is(err, io.EOF) || errors.Is(err, hostexec.ErrFenced) || errors.Is(err, hostexec.ErrProcessGone) || errors.Is(err, hostexec.ErrFlood):
 		return err
 	}
 	return fmt.Errorf("%w: %w", conversation.ErrWireLost, err)

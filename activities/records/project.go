@@ -12,6 +12,3 @@ func TranscriptMarkdown(title string, entries []protocol.Entry) []byte {
 
 // TranscriptChat returns chat messages, one JSON object per line.
 func TranscriptChat(entries []protocol.Entry) []byte { return conversation.ChatLines(entries) }
-
-// Harmless removes what a terminal would interpret.
-func Harmless(s string) string { return conversation.Harmless(s) }

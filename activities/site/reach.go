@@ -90,7 +90,7 @@ type OutOfReach struct {
 // answered reports whether the error is the host's answer.
 func answered(err error) bool {
 	for _, e := range []error{hostexec.ErrAuth, hostexec.ErrHostKeyChanged, hostexec.ErrHostKeyUnknown, hostexec.ErrFenced,
-		hostexec.ErrLocked, hostexec.ErrNoSpace, hostexec.ErrUnsupported, hostexec.ErrNotExist} {
+		hostexec.ErrLocked, hostexec.ErrFlood, hostexec.ErrNoSpace, hostexec.ErrUnsupported, hostexec.ErrNotExist} {
 		if errors.Is(err, e) {
 			return true
 		}

@@ -44,10 +44,16 @@ type Deps struct {
 	// Unprotected, if UnprotectedAllow, lets a session with a seed use a host where codex
 	// cannot keep its commands from the credential.
 	Unprotected string
+	// Private are the worker's own absolute paths that commands must not read, on each host
+	// where they exist. A path that begins with ~/ is below the home folder of the host's
+	// user.
+	Private []string
 	// AnyVersion allows codex versions outside of conversation's range.
 	AnyVersion bool
-	// Temporal is for Engine and WatchHost's signals; it may be nil without them.
+	// Temporal is for Engine and signals; it may be nil without them.
 	Temporal client.Client
+	// Zone is the worker's, whose pool has its hosts.
+	Zone string
 	// Namespace is an id: see NamespaceID.
 	Namespace string
 	// TokenEndpoint is for refreshing logins, here and on hosts. Issuer is for logging in
@@ -57,7 +63,9 @@ type Deps struct {
 	Deliver               DeliverLimits
 	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
-	Logger     *slog.Logger
+	// Bounds are the organisation's: no session exceeds them.
+	Bounds Bounds
+	Logger *slog.Logger
 	// Lag, if set, gets the age of each event of codex. The difference between the clocks
 	// of host and worker is part of it.
 	Lag func(time.Duration)
@@ -79,16 +87,22 @@ func NewSite(d Deps) *Site {
 	s := &Site{
 		Deps:     d,
 		Tokens:   inquiry.TemporalTokens{Client: d.Temporal},
-		Confined: map[string]bool{},
-		busy:     map[string]chan struct{}{},
-		Takes:    kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
-		Brings:   kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
+		Confined: map[string]bool{}, CodexSeen: map[string]string{}, CodexRepaired: map[string]bool{},
+		busy:   map[string]chan struct{}{},
+		Takes:  kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
+		Brings: kit.NewGate(kit.MovesPerWorker, kit.MovesPerHost, kit.MovesWaiting),
 	}
 	s.Ask = func(ctx context.Context, name string) (inquiry.SeedNow, bool, error) {
 		return inquiry.AskSeedIfAny(ctx, d.Temporal, name)
 	}
 	s.AskSession = func(ctx context.Context, session string) (inquiry.SessionNow, error) {
 		return inquiry.AskSession(ctx, d.Temporal, session)
+	}
+	s.AskAsks = func(ctx context.Context, session string) (protocol.SessionAsks, error) {
+		return inquiry.AskAsks(ctx, d.Temporal, session)
+	}
+	s.AskHosts = func(ctx context.Context) ([]inquiry.HostNow, error) {
+		return inquiry.HostsOfZone(ctx, d.Temporal, d.Bounds.Zone)
 	}
 	s.AskLeft = func(ctx context.Context) ([]inquiry.LeftThere, error) { return inquiry.AskPools(ctx, d.Temporal) }
 	if d.Temporal != nil {
@@ -113,6 +127,8 @@ type Site struct {
 	// Ask asks a seed's workflow. The session need not hold the seed.
 	Ask        inquiry.SeedAnswer
 	AskSession func(ctx context.Context, session string) (inquiry.SessionNow, error)
+	AskAsks    func(ctx context.Context, session string) (protocol.SessionAsks, error)
+	AskHosts   func(ctx context.Context) ([]inquiry.HostNow, error) // of Bounds.Zone
 	AskLeft    func(ctx context.Context) ([]inquiry.LeftThere, error)
 	// Takes limits concurrent snapshots. Somebody waits for a restore, so Brings has its
 	// own limit.
@@ -124,6 +140,10 @@ type Site struct {
 	Mu       sync.Mutex
 	Confined map[string]bool          // hosts seen to protect a credential
 	busy     map[string]chan struct{} // see Alone
+	// CodexSeen is what stat said of codex packages when they were last verified.
+	CodexSeen map[string]string
+	// CodexRepaired are hosts whose codex was changed and put back.
+	CodexRepaired map[string]bool
 }
 
 // Host returns the host of a spec.

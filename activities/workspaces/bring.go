@@ -22,6 +22,8 @@ import (
 type Brought struct {
 	// Commit is empty for an empty repository.
 	Commit string `json:"commit,omitempty"`
+	// Refused is what the host asked a lent agent for in vain.
+	Refused []string `json:"refused,omitempty"`
 	// Files and Bytes count restored files.
 	Files int64 `json:"files,omitempty"`
 	Bytes int64 `json:"bytes,omitempty"`
@@ -41,7 +43,7 @@ func bringWork(ctx context.Context, s *site.Site, j Job, w *Workspace, token str
 	case w.Repo != nil:
 		p.Step("cloning")
 		j.limit = cmp.Or(w.Timeout, CloneTimeout)
-		b.Commit, err = clone(ctx, s, j, *w.Repo, token)
+		b.Commit, b.Refused, err = clone(ctx, s, j, *w.Repo, token)
 	case w.Snapshot != "":
 		p.Step("restoring")
 		b.Files, b.Bytes, err = bringSnapshotWork(ctx, s, j, w.Snapshot, p)

@@ -47,6 +47,7 @@ func (w *Workfolders) FetchFiles(ctx context.Context, session string, paths []st
 		}
 		return nil
 	})
+	w.Site.IfFlood(ctx, err)
 	if err == nil && several {
 		err = w.unchanged(ctx, p, waitFor)
 	}
@@ -68,13 +69,9 @@ func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to i
 			return kit.BadInput("path %q does not lie in the work folder", name)
 		}
 	}
-	res, err := h.Run(ctx, hostexec.Command{Script: fetchListScript, Args: append([]string{p.Layout.WorkDir}, paths...)})
+	names, err := fetchList(ctx, h, p.Layout.WorkDir, paths)
 	if err != nil {
 		return fmt.Errorf("list %s in %s: %w", strings.Join(paths, ", "), p.Layout.WorkDir, err)
-	}
-	names := strings.Split(strings.TrimSuffix(string(res.Stdout), "\x00"), "\x00")
-	if len(names) > maxFetched {
-		return kit.BadInput("%d files: at most %d are fetched at once; pack them into an archive there, and fetch that", len(names), maxFetched)
 	}
 	if err := may(len(names)); err != nil {
 		return err
@@ -100,6 +97,29 @@ func fetchFiles(ctx context.Context, s *site.Site, p Place, paths []string, to i
 		}
 	}
 	return out.Close()
+}
+
+// maxFetchList bounds the names of the files, in bytes.
+const maxFetchList = 4 << 20
+
+func fetchList(ctx context.Context, h hostexec.Host, dir string, paths []string) ([]string, error) {
+	st, err := h.Start(ctx, hostexec.Command{Script: fetchListScript, Args: append([]string{dir}, paths...)})
+	if err != nil {
+		return nil, err
+	}
+	defer st.Close()
+	if err := st.CloseWrite(); err != nil {
+		return nil, err
+	}
+	text, readErr := io.ReadAll(io.LimitReader(st, maxFetchList+1))
+	names := strings.Split(strings.TrimSuffix(string(text), "\x00"), "\x00")
+	if len(names) > maxFetched || len(text) > maxFetchList {
+		return nil, kit.BadInput("at most %d files, with names of at most %d MiB in all, are fetched at once; pack them into an archive there, and fetch that", maxFetched, maxFetchList>>20)
+	}
+	if err := st.Wait(); err != nil {
+		return nil, err
+	}
+	return names, readErr
 }
 
 // fetchRoot returns the name that a fetched path has where it is written: a relative path

@@ -97,6 +97,7 @@ func (w *Workfolders) WorkDiff(ctx context.Context, session string, moving bool)
 		return protocol.WorkDiff{}, err
 	}
 	d, err := WorkDiff(ctx, w.Site, p)
+	w.Site.IfFlood(ctx, err)
 	if err == nil && !moving {
 		err = w.unchanged(ctx, p, waitFor)
 	}

@@ -50,6 +50,8 @@ type PushWorkspaceResult struct {
 	Branch string `json:"branch"`
 	// Already says that the branch had the commit.
 	Already bool `json:"already,omitempty"`
+	// Refused is what the host asked a lent agent for in vain.
+	Refused []string `json:"refused,omitempty"`
 }
 
 var pushID = regexp.MustCompile(`^[a-z0-9-]{1,64}$`)
@@ -107,11 +109,11 @@ func PushWork(ctx context.Context, s *site.Site, in PushWorkspaceInput, token st
 	message := cmp.Or(in.Message, "Work of session "+in.Claim.Session)
 	j.args = []string{"push", work, path.Join(workspaceDir(in.Layout), j.Name), "", "", in.Repo.URL, in.Branch, in.Claim.Session, with,
 		cmp.Or(in.Repo.User, "x-access-token"), serverOf(in.Repo.URL), known, message, in.By}
-	back, err := lend(ctx, s, &j, in.Repo)
+	agent, err := lend(ctx, s, &j, in.Repo)
 	if err != nil {
 		return out, err
 	}
-	defer back()
+	defer agent.close()
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
 		if err != nil && ctx.Err() != nil && !StillGoing(ctx, err) {
@@ -136,6 +138,7 @@ func PushWork(ctx context.Context, s *site.Site, in PushWorkspaceInput, token st
 		if err := j.forget(ctx); err != nil {
 			return out, err
 		}
+		out.Refused = agent.refused()
 		return pushed(out, h.Name(), in.Repo, end)
 	}
 }
@@ -150,7 +153,7 @@ func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorks
 	if out.Commit != "" {
 		return out, nil
 	}
-	e := cannotClone(host, r, end).(*kit.TypedError)
+	e := cannotClone(host, r, end, out.Refused).(*kit.TypedError)
 	why := lastLines(end.Output, 1<<10)
 	switch {
 	case strings.Contains(why, "[rejected]") || strings.Contains(why, "fetch first") || strings.Contains(why, "non-fast-forward"):
@@ -162,6 +165,6 @@ func pushed(out PushWorkspaceResult, host string, r Repo, end jobEnd) (PushWorks
 		why = "git ended twice without an exit status; the host may have restarted"
 		e.Kind, e.Hint = protocol.ErrTypeOutcomeUnknown, "push again, which finds out whether it was pushed"
 	}
-	e.Err = fmt.Errorf("push to %s of %s from %s: %s", out.Branch, r.URL, host, why)
+	e.Err = fmt.Errorf("push to %s of %s from %s: %s%s", out.Branch, r.URL, host, why, refusals(out.Refused))
 	return out, e
 }

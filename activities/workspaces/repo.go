@@ -32,15 +32,15 @@ const commitWord = "fairlead-commit "
 
 func workspaceDir(l protocol.Layout) string { return path.Join(l.Dir, "workspace") }
 
-// clone returns the commit that is checked out. It does not repeat a clone that runs or has
-// ended.
-func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (commit string, err error) {
+// clone returns the commit that is checked out, and what a lent agent refused meanwhile. It
+// does not repeat a clone that runs or has ended.
+func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (commit string, refused []string, err error) {
 	j.Name, j.script, j.dir = "clone", repoScript, j.Layout.Dir
 	known := ""
 	if r.KnownHosts != "" {
 		known = path.Join(workspaceDir(j.Layout), "known_hosts")
 		if err := hostexec.WriteFile(ctx, j.Host, known, []byte(r.KnownHosts), 0o600, &j.fence); err != nil {
-			return "", fmt.Errorf("write known hosts: %w", err)
+			return "", nil, fmt.Errorf("write known hosts: %w", err)
 		}
 	}
 	with := "n"
@@ -49,32 +49,32 @@ func clone(ctx context.Context, s *site.Site, j Job, r Repo, token string) (comm
 	}
 	work, err := realPath(ctx, j.Host, j.Layout.WorkDir)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	j.args = []string{work, r.URL, r.Ref, strconv.Itoa(r.Depth), with, cmp.Or(r.User, "x-access-token"), serverOf(r.URL), known}
-	back, err := lend(ctx, s, &j, r)
+	agent, err := lend(ctx, s, &j, r)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
-	defer back()
+	defer agent.close()
 	for try := 0; ; try++ {
 		end, err := j.run(ctx)
 		switch {
 		case err != nil:
-			return "", err
+			return "", nil, err
 		case end.ok():
 			_, after, _ := strings.Cut("\n"+end.Output, "\n"+commitWord)
 			commit, _, _ = strings.Cut(after, "\n")
-			return commit, nil
+			return commit, agent.refused(), nil
 		case end.State != process.Exited && !end.Late && try == 0:
 			// The host restarted, or somebody killed the clone. The script first removes
 			// what the clone left.
 			if err := j.forget(ctx); err != nil {
-				return "", err
+				return "", nil, err
 			}
 			continue
 		}
-		return "", cannotClone(j.Host.Name(), r, end)
+		return "", nil, cannotClone(j.Host.Name(), r, end, agent.refused())
 	}
 }
 
@@ -87,34 +87,64 @@ func realPath(ctx context.Context, h hostexec.Host, dir string) (string, error) 
 }
 
 type agentLender interface {
-	LendAgent(ctx context.Context, h hostexec.Host) (*hostexec.LentAgent, error)
+	LendAgent(ctx context.Context, h hostexec.Host, terms hostexec.AgentTerms) (*hostexec.LentAgent, error)
 }
 
-// lend lends a job the worker's SSH agent if the repository asks for it. The job uses a
-// symbolic link, so that another worker can lend its own.
-func lend(ctx context.Context, s *site.Site, j *Job, r Repo) (back func(), err error) {
+// A borrowed agent is nil if the repository asks for none.
+type borrowed struct{ lent *hostexec.LentAgent }
+
+func (b borrowed) close() {
+	if b.lent != nil {
+		b.lent.Close()
+	}
+}
+
+// refused returns what the host asked the agent for in vain.
+func (b borrowed) refused() []string {
+	if b.lent == nil {
+		return nil
+	}
+	return b.lent.Refused()
+}
+
+// lend lends a job a key of the worker's SSH agent if the repository asks for it, for
+// logins to the repository's server. The job uses a symbolic link, so that another worker
+// can lend its own.
+func lend(ctx context.Context, s *site.Site, j *Job, r Repo) (borrowed, error) {
 	if !r.ForwardAgent {
-		return func() {}, nil
+		return borrowed{}, nil
+	}
+	no := func(hint string, err error) (borrowed, error) {
+		return borrowed{}, &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Err: err, Hint: hint}
+	}
+	user, server, err := SSHServer(r.URL)
+	if err != nil {
+		return no("the agent is lent for logins to the server of an ssh URL: leave out --forward-agent, or give such a URL",
+			fmt.Errorf("lend %s the SSH agent: %w", j.Host.Name(), err))
 	}
 	pool, ok := s.Pool.(agentLender)
 	if !ok {
-		return nil, fmt.Errorf("%w: this worker's connections cannot forward one", hostexec.ErrNoAgent)
+		return borrowed{}, fmt.Errorf("%w: this worker's connections cannot forward one", hostexec.ErrNoAgent)
 	}
-	lent, err := pool.LendAgent(ctx, j.Host)
-	if errors.Is(err, hostexec.ErrNoAgent) {
-		return nil, &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Err: err, Hint: "give the worker an SSH agent (SSH_AUTH_SOCK) with the key, and let the host's sshd forward it; or use https with --git-token-file"}
-	}
-	if err != nil {
-		return nil, err
+	lent, err := pool.LendAgent(ctx, j.Host, hostexec.AgentTerms{Key: r.AgentKey, Server: server, User: user, KnownHosts: r.KnownHosts})
+	switch {
+	case errors.Is(err, hostexec.ErrNoAgent):
+		return no("give the worker an SSH agent (SSH_AUTH_SOCK) with the key, and let the host's sshd forward it; or use https with --git-token-file", err)
+	case errors.Is(err, hostexec.ErrWhichKey):
+		return no("name the key with --forward-key SHA256:…, as `ssh-add -l` prints it where the worker runs", err)
+	case errors.Is(err, hostexec.ErrWhichServer):
+		return no("give the server's known_hosts line, by the name in the URL, with --git-known-hosts FILE; or add it to known_hosts where the worker runs", err)
+	case err != nil:
+		return borrowed{}, err
 	}
 	link := path.Join(workspaceDir(j.Layout), "agent")
 	_, err = j.Host.Run(ctx, hostexec.Command{Script: `umask 077; mkdir -p -- "${1%/*}" && rm -f -- "$1" && ln -s -- "$2" "$1"`, Args: []string{link, lent.Socket}, Fence: &j.fence})
 	if err != nil {
 		lent.Close()
-		return nil, fmt.Errorf("show the SSH agent to git: %w", err)
+		return borrowed{}, fmt.Errorf("show the SSH agent to git: %w", err)
 	}
 	j.env = map[string]string{"SSH_AUTH_SOCK": link}
-	return lent.Close, nil
+	return borrowed{lent}, nil
 }
 
 // serverOf returns scheme, host and port: a token's server.
@@ -139,7 +169,7 @@ var gitTrouble = []struct {
 	{regexp.MustCompile(`(?i)not found|does not exist|does not appear to be a git repository|no such file`), "check the URL; a private repository that nobody logs in to is said not to be there: --git-token-file, --forward-agent"},
 }
 
-func cannotClone(host string, r Repo, end jobEnd) error {
+func cannotClone(host string, r Repo, end jobEnd, refused []string) error {
 	e := &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Hint: "see what git says; `ctl host exec " + host + " -- git ls-remote URL` tries it by hand"}
 	for _, t := range gitTrouble {
 		if t.says.MatchString(end.Output) {
@@ -159,6 +189,19 @@ func cannotClone(host string, r Repo, end jobEnd) error {
 	case end.Code == repoOutside:
 		e.Hint = "a symbolic link has taken the work folder's place; look who made it"
 	}
-	e.Err = fmt.Errorf("clone %s on %s: %s", r.URL, host, why)
+	e.Err = fmt.Errorf("clone %s on %s: %s%s", r.URL, host, why, refusals(refused))
+	if len(refused) > 0 {
+		e.Hint = hintRefused
+	}
 	return e
+}
+
+const hintRefused = "the agent is lent for logins to the URL's server alone, with one key, by an ssh of OpenSSH 8.9 or newer: for submodules and jump hosts elsewhere, or an older ssh, use https with --git-token-file"
+
+// refusals tells what a lent agent refused.
+func refusals(refused []string) string {
+	if len(refused) == 0 {
+		return ""
+	}
+	return "; the lent SSH agent refused this: " + strings.Join(refused, "; ")
 }

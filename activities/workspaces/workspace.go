@@ -1,8 +1,10 @@
 package workspaces
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
 	"net/url"
 	"path"
 	"regexp"
@@ -39,9 +41,13 @@ type Repo struct {
 	Token string `json:"token,omitempty"`
 	// User is the token's user; empty is x-access-token.
 	User string `json:"user,omitempty"`
-	// ForwardAgent lends git the worker's SSH agent for one command.
+	// ForwardAgent lends git one key of the worker's SSH agent for one command, for logins to
+	// URL's server alone.
 	ForwardAgent bool `json:"forward_agent,omitempty"`
-	// KnownHosts are additional lines for ssh.
+	// AgentKey is that key's fingerprint, SHA256:… It may be empty if the agent has one key.
+	AgentKey string `json:"agent_key,omitempty"`
+	// KnownHosts are additional lines for ssh. They also say to which server the agent is
+	// lent.
 	KnownHosts string `json:"known_hosts,omitempty"`
 }
 
@@ -118,6 +124,9 @@ func (h Hooks) IsZero() bool { return h == Hooks{} }
 // scpLike matches user@host:path.
 var scpLike = regexp.MustCompile(`^(?:[A-Za-z0-9._-]+@)?(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):[^:].*$`)
 
+// fingerprint matches what ssh-add -l prints of a key.
+var fingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
+
 func (r Repo) check() error {
 	if err := CheckRepoURL(r.URL); err != nil {
 		return err
@@ -130,6 +139,8 @@ func (r Repo) check() error {
 		return errors.New("depth must not be negative")
 	case len(r.KnownHosts) > maxKnownHosts:
 		return fmt.Errorf("known hosts take %d bytes, at most %d", len(r.KnownHosts), maxKnownHosts)
+	case r.AgentKey != "" && !fingerprint.MatchString(r.AgentKey):
+		return fmt.Errorf("%q is not the fingerprint of a key: want SHA256: and 43 characters, as ssh-add -l prints", r.AgentKey)
 	case r.Token != "" && !isOurToken(r.Token):
 		return errors.New("the key of its token was not issued by the worker's API")
 	case len(r.User) > maxRef || strings.ContainsFunc(r.User, func(c rune) bool { return c <= ' ' || c > '~' || c == '\\' }):
@@ -139,6 +150,34 @@ func (r Repo) check() error {
 		return CheckTokenURL(r.URL)
 	}
 	return nil
+}
+
+// SSHServer returns the server that an ssh URL names, as host:port, and its user, who may be
+// empty. It fails for other URLs.
+func SSHServer(text string) (user, address string, err error) {
+	none := fmt.Errorf("%q is no URL of an ssh server", text)
+	if path.IsAbs(text) {
+		return "", "", none
+	}
+	if scheme, _, there := strings.Cut(text, "://"); there {
+		u, err := url.Parse(text)
+		if err != nil || scheme != "ssh" || u.Hostname() == "" {
+			return "", "", none
+		}
+		return u.User.Username(), net.JoinHostPort(u.Hostname(), cmp.Or(u.Port(), "22")), nil
+	}
+	if !scpLike.MatchString(text) {
+		return "", "", none
+	}
+	before, at, named := strings.Cut(text, "@")
+	if !named || strings.ContainsAny(before, ":/") { // an @ of the path
+		before, at = "", text
+	}
+	host, _, _ := strings.Cut(at, ":")
+	if rest, literal := strings.CutPrefix(at, "["); literal {
+		host, _, _ = strings.Cut(rest, "]")
+	}
+	return before, net.JoinHostPort(host, "22"), nil
 }
 
 // loopbackURL reports whether text is http on the host itself, where nobody else reads the

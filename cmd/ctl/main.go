@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -29,6 +28,7 @@ var commands = []func(*core.App) *cobra.Command{
 	stack.Up,
 	stack.Down,
 	stack.Status,
+	stack.UI,
 	stack.Doctor,
 	host.Command,
 	host.PoolCommand,
@@ -51,6 +51,7 @@ func main() {
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible()
 	defer stop()
+	stdout, stderr = core.Screen(stdout), core.Screen(stderr)
 	a := &core.App{In: stdin, Out: stdout, Err: stderr}
 	defer a.Close()
 	root := newRoot(a)
@@ -87,9 +88,7 @@ func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
 		} `json:"error"`
 	}
 	v.Error.Kind, v.Error.Message, v.Error.Hint = e.Kind, e.Message, e.Hint
-	enc := json.NewEncoder(stdout)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // a failure cannot be reported
+	_ = core.WriteJSON(stdout, v) // a failure cannot be reported
 }
 
 // interruptible returns a context that the first ^C or SIGTERM cancels with

@@ -5,9 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -23,7 +27,8 @@ import (
 func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, namespace, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the record of zone "+zone, func(ctx context.Context) error {
 		err := dial.Readable(ctx, c, namespace, codec, protocol.PoolID(zone))
-		if errors.Is(err, payload.ErrNoKey) || errors.Is(err, payload.ErrTorn) {
+		var refused *payload.Error
+		if errors.As(err, &refused) {
 			return final(err)
 		}
 		return err
@@ -33,6 +38,9 @@ func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, n
 // A codecEndpoint decodes payloads for Temporal's UI and CLI.
 type codecEndpoint struct {
 	url    string // empty if none
+	token  string // empty for a socket, whose file says who may connect
+	socket string // empty for a host:port
+	made   os.FileInfo
 	server *http.Server
 	done   chan struct{}
 }
@@ -45,22 +53,12 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 		close(e.done)
 		return e, nil
 	}
-	opts := payload.ServeOptions{Origins: conf.API.CodecOrigins, Loopback: conf.CodecLoopback()}
-	scheme := "http"
-	ln, err := net.Listen("tcp", conf.API.CodecListen)
+	ln, err := e.listen(conf)
 	if err != nil {
 		close(e.done)
 		return e, fmt.Errorf("serve the codec endpoint: %w", err)
 	}
-	if !opts.Loopback {
-		own, err := apiOptions(conf)
-		if err != nil {
-			close(e.done)
-			return e, errors.Join(err, ln.Close())
-		}
-		ln, scheme, opts.Token = tls.NewListener(ln, own.TLS), "https", own.Token
-	}
-	e.url = scheme + "://" + ln.Addr().String() + payload.Path
+	opts := payload.ServeOptions{Origins: conf.API.CodecOrigins, Loopback: conf.CodecLoopback(), Token: e.token}
 	e.server = &http.Server{Handler: codec.Handler(opts), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: time.Minute,
 		ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug)}
 	log.Info("codec endpoint served", "url", e.url)
@@ -73,11 +71,70 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 	return e, nil
 }
 
+// listen sets url and token, too.
+func (e *codecEndpoint) listen(conf *config.Config) (net.Listener, error) {
+	if path, ok := strings.CutPrefix(conf.API.CodecListen, "unix://"); ok {
+		e.url = conf.API.CodecListen
+		return e.listenUnix(path)
+	}
+	own, err := apiOptions(conf)
+	if err != nil {
+		return nil, err
+	}
+	if e.token = own.Token; e.token == "" {
+		return nil, errors.New("others can reach " + conf.API.CodecListen + ": it needs api.token_file")
+	}
+	ln, err := net.Listen("tcp", conf.API.CodecListen)
+	if err != nil {
+		return nil, err
+	}
+	scheme := "http"
+	if !conf.CodecLoopback() {
+		scheme, ln = "https", tls.NewListener(ln, own.TLS)
+	}
+	e.url = scheme + "://" + ln.Addr().String() + payload.Path
+	return ln, nil
+}
+
+// listenUnix replaces the socket of an earlier worker. The socket gets its name after its
+// mode, so that nobody else can connect before.
+func (e *codecEndpoint) listenUnix(path string) (net.Listener, error) {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, err
+	}
+	fresh := path + ".new"
+	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	ln, err := net.Listen("unix", fresh)
+	if err != nil {
+		return nil, err
+	}
+	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	if err = os.Chmod(fresh, 0o600); err == nil {
+		err = os.Rename(fresh, path)
+	}
+	if err == nil {
+		e.made, err = os.Lstat(path)
+	}
+	if err != nil {
+		return nil, errors.Join(err, ln.Close())
+	}
+	e.socket = path
+	return ln, nil
+}
+
+// Close removes the socket, unless a later worker has replaced it.
 func (e *codecEndpoint) Close() error {
 	var err error
 	if e.server != nil {
 		err = e.server.Close()
 	}
 	<-e.done
+	if e.socket != "" {
+		if now, statErr := os.Lstat(e.socket); statErr == nil && os.SameFile(now, e.made) {
+			err = errors.Join(err, os.Remove(e.socket))
+		}
+	}
 	return err
 }

@@ -1,7 +1,7 @@
 package main
 
 import (
-	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -28,6 +29,23 @@ func stop(t *testing.T, w *process) {
 		t.Fatal(err)
 	}
 	<-w.done
+}
+
+func decode(t *testing.T, endpoint, authorization, body string) (int, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint+"/decode", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	req.Header.Set("Authorization", authorization)
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, _ := io.ReadAll(res.Body)
+	return res.StatusCode, text
 }
 
 // A worker that cannot read the histories would fail every task. Instead it says
@@ -68,7 +86,45 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		return err == nil && st.Ready && st.PayloadKey == ""
 	})
 	stop(t, w)
-	with(", payload_key: ours", `codec_listen: "127.0.0.1:0", codec_origins: ["http://127.0.0.1:8233"], `)
+	// The pool's input is older than the key, and the worker waits for nobody to guess that.
+	with(", payload_key: ours", "")
+	w = runWorker(t, "--config", p.config)
+	<-w.done
+	if code := w.ProcessState.ExitCode(); code != 4 || !strings.Contains(w.log.String(), "it is not encrypted") || !strings.Contains(w.log.String(), "temporal.payloads_since") {
+		t.Errorf("a pool from before the key: exit status %d, want 4\n%s", code, w.log.String())
+	}
+	upgraded := ", payload_key: ours, payloads_since: " + time.Now().UTC().Add(time.Second).Format(time.RFC3339)
+	const token = "a-token-of-more-than-16-characters"
+	if err := os.WriteFile(filepath.Join(p.dir, "token"), []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	with(upgraded, `codec_listen: "127.0.0.1:0", `)
+	w = runWorker(t, "--config", p.config)
+	<-w.done
+	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "api.token_file") {
+		t.Errorf("a codec endpoint that every user reaches: exit status %d, want 2\n%s", code, w.log.String())
+	}
+	with(upgraded, `codec_listen: "unix://`+filepath.Join(p.dir, "codec.sock")+`", `)
+	w = runWorker(t, "--config", p.config)
+	wait(t, "the worker is ready", func() bool {
+		st, err := p.status(t)
+		return err == nil && st.Ready && st.PayloadKey == keys["ours"].ID()
+	})
+	socket := filepath.Join(p.dir, "codec.sock")
+	if at, err := os.Stat(socket); err != nil || at.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v", at, err)
+	}
+	local := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}}
+	if res, err := local.Post("http://codec/codec/decode", "application/json", strings.NewReader(`{"payloads":[]}`)); err != nil || res.StatusCode != 200 {
+		t.Errorf("the socket is answered %v, %v", res, err)
+	}
+	stop(t, w)
+	if _, err := os.Stat(socket); err == nil {
+		t.Error("a worker that has ended leaves its socket")
+	}
+	with(upgraded, `codec_listen: "127.0.0.1:0", token_file: token, codec_origins: ["http://127.0.0.1:8233"], `)
 	w = runWorker(t, "--config", p.config)
 	var endpoint string
 	wait(t, "the worker is ready", func() bool {
@@ -76,16 +132,15 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 		endpoint = st.CodecEndpoint
 		return err == nil && st.Ready && st.PayloadKey == keys["ours"].ID()
 	})
+	for _, shown := range []string{"", "Bearer ", "Bearer another-token-of-somebody"} {
+		if code, text := decode(t, endpoint, shown, `{"payloads":[]}`); code != http.StatusUnauthorized {
+			t.Errorf("with %q it answers %d: %.200s", shown, code, text)
+		}
+	}
 	// Bodies that are malformed, or larger than a few megabytes, are refused.
 	for body, want := range map[string]int{`{"payloads":[]}`: 200, `nonsense`: 400, strings.Repeat(" ", 17<<20) + "{}": 400} {
-		res, err := http.Post(endpoint+"/decode", "application/json", bytes.NewReader([]byte(body)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("%.20q is answered %s: %.200s", body, res.Status, text)
+		if code, text := decode(t, endpoint, "Bearer "+token, body); code != want {
+			t.Errorf("%.20q is answered %d: %.200s", body, code, text)
 		}
 	}
 	http.DefaultClient.CloseIdleConnections()
@@ -121,7 +176,7 @@ func TestWorkerRefusesHistoriesWhoseKeyItLacks(t *testing.T) {
 	if err := os.Chmod(filepath.Join(p.dir, "ours"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	with(", payload_key: ours", "")
+	with(upgraded, "")
 	w = runWorker(t, "--config", p.config)
 	<-w.done
 	if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), "temporal.payload_key: others may read") {

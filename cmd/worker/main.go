@@ -13,6 +13,7 @@ import (
 	"syscall"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
@@ -48,7 +49,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	conf, err := loadConfig(*path)
 	if err != nil {
-		fmt.Fprintln(stderr, "worker:", err)
+		fmt.Fprintln(stderr, "worker:", escape.Text(err.Error()))
 		return 2
 	}
 	if *check {
@@ -66,7 +67,8 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, store.ErrOtherStore), errors.Is(err, store.ErrWrongKey), errors.Is(err, store.ErrNoIdentity), errors.Is(err, store.ErrIdentityFile):
 		log.Error("worker cannot use its store", "err", err)
 		return 4
-	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn), errors.Is(err, payload.ErrKeyFile):
+	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn), errors.Is(err, payload.ErrOlder),
+		errors.Is(err, payload.ErrMoved), errors.Is(err, payload.ErrKeyFile):
 		log.Error("worker cannot read what Temporal keeps", "err", err)
 		return 4
 	}

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -105,7 +107,11 @@ func (p place) write(t *testing.T, text string) {
 
 func (p place) status(t *testing.T) (api.Status, error) {
 	t.Helper()
-	c, err := api.NewClient("unix://"+p.socket, api.ClientOptions{})
+	token, err := os.ReadFile(filepath.Join(p.dir, "token"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	c, err := api.NewClient("unix://"+p.socket, api.ClientOptions{Token: strings.TrimSpace(string(token))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +268,7 @@ func TestWorkerRefusesAnotherStore(t *testing.T) {
 // The SDK uses different tags for one metric in different places.
 func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	var log bytes.Buffer
-	m, err := serveMetrics("127.0.0.1:0", true, newLogger(config.Default(), &log))
+	m, err := serveMetrics(config.Metrics{Listen: "127.0.0.1:0", Pprof: true}, newLogger(config.Default(), &log))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +282,16 @@ func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	}
 	m.watch("fairlead_test", "A gauge.", func() float64 { return 7 })
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(log.String())
+	page, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/debug/pprof/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page.Host = "evil.example"
+	if resp, err := http.DefaultClient.Do(page); err != nil || resp.StatusCode != http.StatusForbidden {
+		t.Errorf("a page that led its name here got %v, %v", resp, err)
+	} else {
+		resp.Body.Close()
+	}
 	resp, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
 		t.Fatal(err)

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/pprof"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/internal/config"
 )
 
 // metrics serves the SDK's metrics to Prometheus. The SDK uses one metric with different
@@ -51,25 +54,25 @@ type series struct {
 	counts []uint64 // by bucket, not cumulative
 }
 
-// serveMetrics serves metrics if listen is not empty.
-func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, error) {
+// serveMetrics serves metrics if the config says where.
+func serveMetrics(conf config.Metrics, log *slog.Logger) (*metrics, error) {
 	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}, done: make(chan struct{})}
 	m.shared.registry.MustRegister(m.shared, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-	if listen == "" {
+	if conf.Listen == "" {
 		close(m.done)
 		return m, nil
 	}
-	ln, err := net.Listen("tcp", listen)
+	ln, err := net.Listen("tcp", conf.Listen)
 	if err != nil {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.shared.registry, promhttp.HandlerOpts{}))
-	if profiler {
+	if conf.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)
 		mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	}
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	m.server = &http.Server{Handler: guardMetrics(conf, mux), ReadHeaderTimeout: 10 * time.Second}
 	log.Info("metrics served", "address", ln.Addr().String())
 	go func() {
 		defer close(m.done)
@@ -78,6 +81,40 @@ func serveMetrics(listen string, profiler bool, log *slog.Logger) (*metrics, err
 		}
 	}()
 	return m, nil
+}
+
+// guardMetrics refuses requests of web pages, which may reach an address that their authors
+// cannot. Such a request names another origin, or a host whose name the page's author has led
+// to this address. So a host must be an IP address or known. Beyond loopback it may also be a
+// name without a dot, such as one in a cluster.
+func guardMetrics(conf config.Metrics, next http.Handler) http.Handler {
+	known := append([]string{"localhost"}, conf.Hosts...)
+	loopback := conf.Loopback()
+	if name, err := os.Hostname(); err == nil && !loopback {
+		known = append(known, name)
+	}
+	if host, _, err := net.SplitHostPort(conf.Listen); err == nil {
+		known = append(known, host)
+	}
+	for i := range known {
+		known[i] = strings.ToLower(known[i])
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, err := net.SplitHostPort(r.Host)
+		if err != nil {
+			host = strings.Trim(r.Host, "[]")
+		}
+		host = strings.ToLower(host)
+		site := r.Header.Get("Sec-Fetch-Site")
+		switch {
+		case r.Header.Get("Origin") != "", site != "" && site != "none" && site != "same-origin":
+			http.Error(w, "these metrics are not for web pages", http.StatusForbidden)
+		case net.ParseIP(host) == nil && (loopback || strings.Contains(host, ".")) && !slices.Contains(known, host):
+			http.Error(w, "these metrics are not served by this name: add it to metrics.hosts in the worker's config", http.StatusForbidden)
+		default:
+			next.ServeHTTP(w, r)
+		}
+	})
 }
 
 func (m *metrics) Close() error {

@@ -50,7 +50,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer blobs.Close()
-	metrics, err := serveMetrics(conf.Metrics.Listen, conf.Metrics.Pprof, log)
+	metrics, err := serveMetrics(conf.Metrics, log)
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
-	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Status, opts.Logger = blobs, chunks, hub, temporal, who.get, log
+	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err
@@ -117,10 +117,15 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
 	})
 	defer pool.Close()
+	private := append(conf.Private(), runtimeDir())
+	if agent := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(agent) {
+		private = append(private, agent)
+	}
 	set := activities.New(site.Deps{
 		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
-		APIAddress: address, Temporal: c, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
-		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected,
+		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
+		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected, Private: private,
+		Bounds:    boundsOf(conf),
 		Deliver:   site.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: site.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})
@@ -138,7 +143,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}, &activities.InProgress{Begin: after.begin}},
+		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -159,6 +164,12 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		unlisten()
 		w.Stop()
 	}()
+	if err := patiently(ctx, log, "the schedules of an older version", func(ctx context.Context) error { return rebindSchedules(ctx, c, codec, log) }); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		log.Error("schedules of an older version are not looked at", "err", err)
+	}
 	if err := ensureMaintenance(ctx, c, conf, log); err != nil {
 		return err
 	}
@@ -297,7 +308,7 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
-	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", ""))
+	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", "", time.Time{}, nil))
 	if err != nil {
 		return nil, nil, err
 	}

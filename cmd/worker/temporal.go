@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net/http"
 	"sync/atomic"
+	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/api"
@@ -35,13 +38,16 @@ func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Log
 	})
 }
 
-// A lateClient answers the API's questions about sessions once there is a connection to
+// A lateClient answers the API's questions about sessions and seeds once there is a connection to
 // Temporal.
 type lateClient struct {
 	c atomic.Pointer[client.Client]
 }
 
-var _ api.Sessions = (*lateClient)(nil)
+var (
+	_ api.Sessions = (*lateClient)(nil)
+	_ api.Seeds    = (*lateClient)(nil)
+)
 
 func (l *lateClient) set(c client.Client) { l.c.Store(&c) }
 
@@ -71,4 +77,47 @@ func (l *lateClient) Running(ctx context.Context, session string) (bool, error) 
 		return false, err
 	}
 	return d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// exportWait bounds the wait for a seed's permission.
+const exportWait = 10 * time.Second
+
+// Export implements api.Seeds.
+func (l *lateClient) Export(ctx context.Context, seed string, in protocol.ExportSeed) (v protocol.SeedView, err error) {
+	c := l.c.Load()
+	if c == nil {
+		return v, errNotConnected
+	}
+	ctx, cancel := context.WithTimeout(ctx, exportWait)
+	defer cancel()
+	h, err := (*c).UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: protocol.SeedID(seed), UpdateName: protocol.UpdateExportSeed, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = h.Get(ctx, &v)
+	}
+	return v, exportProblem(seed, err)
+}
+
+// exportProblem turns what a seed's workflow or Temporal says into an error of the API.
+func exportProblem(seed string, err error) error {
+	var refused *temporal.ApplicationError
+	var gone *serviceerror.NotFound
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &gone):
+		return &api.Error{Status: http.StatusNotFound, Kind: api.ErrNotFound, Message: "there is no seed " + seed, Hint: "`ctl seed list` shows them"}
+	case !errors.As(err, &refused):
+		return &api.Error{Status: http.StatusServiceUnavailable, Kind: api.ErrStore, Message: "ask seed " + seed + " for its permission: " + err.Error(),
+			Hint: "look with `ctl seed show " + seed + "` whether the export is on record, before you repeat it"}
+	}
+	e := &api.Error{Status: http.StatusConflict, Kind: api.ErrRefused, Message: refused.Message()}
+	switch refused.Type() {
+	case protocol.RefusedBadInput:
+		e.Status, e.Kind = http.StatusBadRequest, api.ErrBadInput
+	case protocol.RefusedNotFound:
+		e.Status, e.Kind, e.Hint = http.StatusNotFound, api.ErrNotFound, "`ctl seed list` shows them"
+	}
+	return e
 }

@@ -49,6 +49,9 @@ func sqlConfig(db string, pragmas map[string]string) *config.SQL {
 	return c
 }
 
+// innerIP is where the services other than the frontend listen.
+const innerIP = "127.0.0.1"
+
 var services = []primitives.ServiceName{
 	primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
 }
@@ -88,7 +91,7 @@ func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
 		Services: make(map[string]config.Service),
 	}
 	for _, name := range services {
-		rpc := config.RPC{BindOnIP: "127.0.0.1"}
+		rpc := config.RPC{BindOnIP: innerIP}
 		if name == primitives.FrontendService {
 			rpc = config.RPC{BindOnIP: o.ip, GRPCPort: o.port}
 		} else {

@@ -5,8 +5,7 @@
 //	devserver version                    print the versions inside, as JSON
 //
 // The flags are those that the Go SDK's testsuite.StartDevServer passes, so that the binary
-// can be its ExistingPath. Neither the frontend nor the UI authenticates, so listeners are
-// on loopback unless --ip or --ui-ip says otherwise.
+// can be its ExistingPath. Listeners are on loopback unless --ip or --ui-ip says otherwise.
 //
 // When every part answers, the only line on standard output is JSON:
 //
@@ -14,6 +13,25 @@
 //
 // "ui" is empty with --headless, "db" is empty without --db-filename (memory: everything is
 // gone at exit). Logs go to standard error.
+//
+// # Who gets in
+//
+// By default everybody who reaches a port, for tests. `ctl up` gives these flags:
+//
+//	--tls-ca, --tls-cert, --tls-key
+//	    Every port but the UI's takes TLS 1.3 from clients with a certificate of that
+//	    authority. The certificate is also this process's own as a client. The files are
+//	    read at each handshake, so they can be replaced while the server runs. The key may
+//	    be in the certificate's file.
+//	--ui-login FILE
+//	    The UI needs a login. Each start writes a new key into FILE, mode 0600. Whoever can
+//	    read it can make a link that logs a browser in once; login.go has its form.
+//	--ui-codec-upstream, --ui-codec-upstream-token, --ui-codec-token
+//	    The UI's server passes what comes to /codec on to a worker, after a login or for the
+//	    bearer token of --ui-codec-token. The UI reads payloads through it.
+//
+// On loopback the UI's server always refuses other Host headers than its own addresses, and
+// always refuses the pages of other origins.
 //
 // Exit status: 0 stopped as asked, 1 failed, 2 bad command line, 6 refused (the file is in
 // use, or a newer server has written it).

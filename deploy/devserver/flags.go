@@ -22,21 +22,27 @@ const defaultRetention = 30 * 24 * time.Hour
 
 // options is a checked command line.
 type options struct {
-	ip         string
-	port       int // 0: any
-	uiIP       string
-	uiPort     int  // 0: any
-	uiPortSet  bool // otherwise port+1000 is preferred
-	headless   bool
-	codec      string // the UI's; may be empty
-	db         string // absolute, or empty for memory
-	pragmas    map[string]string
-	namespaces []string
-	retention  time.Duration
-	attributes attributes
-	dynamic    dynamicconfig.ConfigValueMap
-	logLevel   string
-	logFormat  string
+	ip        string
+	port      int // 0: any
+	uiIP      string
+	uiPort    int  // 0: any
+	uiPortSet bool // otherwise port+1000 is preferred
+	headless  bool
+	tls       tlsFiles
+	login     string // key file of the UI's login; empty: no login
+	codec     string // the UI's; may be empty
+	// codecUpstream is where the UI's server passes what comes to codecPath on to. It shows
+	// the token in the file codecUpstreamToken there. Whoever shows the one in codecToken
+	// needs no login. All may be empty.
+	codecUpstream, codecUpstreamToken, codecToken string
+	db                                            string // absolute, or empty for memory
+	pragmas                                       map[string]string
+	namespaces                                    []string
+	retention                                     time.Duration
+	attributes                                    attributes
+	dynamic                                       dynamicconfig.ConfigValueMap
+	logLevel                                      string
+	logFormat                                     string
 }
 
 var errHelp = errors.New("help asked for")
@@ -66,6 +72,13 @@ func flagSet(r *raw) *flag.FlagSet {
 	fs.StringVar(&r.uiIP, "ui-ip", "", "`address` on which the Web UI listens; none: that of --ip")
 	fs.IntVar(&r.uiPort, "ui-port", 0, "`number` of the Web UI's port; 0: chosen by the operating system; none: --port + 1000 if free")
 	fs.StringVar(&r.codec, "ui-codec-endpoint", "", "`URL` at which the Web UI has payloads decoded")
+	fs.StringVar(&r.codecUpstream, "ui-codec-upstream", "", "unix:///path or http:// `URL` to which the Web UI's server passes "+codecPath+" on")
+	fs.StringVar(&r.codecUpstreamToken, "ui-codec-upstream-token", "", "`file` with the bearer token that is shown there")
+	fs.StringVar(&r.codecToken, "ui-codec-token", "", "`file` with a bearer token that opens "+codecPath+" without a login")
+	fs.StringVar(&r.login, "ui-login", "", "`file` for the key of one-time links, made anew at each start; the Web UI then needs a login")
+	fs.StringVar(&r.tls.ca, "tls-ca", "", "`file` of the authority that signs clients' certificates; with --tls-cert and --tls-key, every connection needs one")
+	fs.StringVar(&r.tls.cert, "tls-cert", "", "`file` of the server's certificate, which is for servers and for clients")
+	fs.StringVar(&r.tls.key, "tls-key", "", "`file` of its key")
 	fs.StringVar(&r.logLevel, "log-level", "warn", "`level` from which on to log: debug, info, warn, error or never")
 	fs.StringVar(&r.logFormat, "log-format", "json", "`format` of the log: json, text or pretty")
 	return fs
@@ -105,6 +118,8 @@ func parse(args []string) (*options, error) {
 	o := &r.options
 	checks := []func() error{
 		o.checkAddresses,
+		o.checkTLS,
+		o.checkUI,
 		o.checkFile,
 		func() error { return o.takePragmas(r.pragmas) },
 		func() error { return o.takeNamespaces(r.namespaces) },
@@ -146,6 +161,22 @@ func (o *options) checkAddresses() error {
 	}
 	if u, err := url.Parse(o.codec); o.codec != "" && (err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https") {
 		return fmt.Errorf("--ui-codec-endpoint: %q is not an http or https URL", o.codec)
+	}
+	return nil
+}
+
+func (o *options) checkUI() error {
+	if o.login != "" && !o.headless && !net.ParseIP(o.uiIP).IsLoopback() {
+		return fmt.Errorf("--ui-login: the Web UI at %s would show its cookies to the network: use a loopback address", o.uiIP)
+	}
+	if o.codecUpstream == "" {
+		return nil
+	}
+	if path, ok := strings.CutPrefix(o.codecUpstream, "unix://"); ok && filepath.IsAbs(path) {
+		return nil
+	}
+	if u, err := url.Parse(o.codecUpstream); err != nil || u.Scheme != "http" || u.Host == "" || u.Path != "" {
+		return fmt.Errorf("--ui-codec-upstream: %q is neither unix:///path nor http://host:port", o.codecUpstream)
 	}
 	return nil
 }

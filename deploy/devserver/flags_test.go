@@ -75,6 +75,10 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"--log-level loud", []string{"--log-level", "loud", "debug"}},
 		{"--log-format xml", []string{"--log-format", "xml", "json"}},
 		{"--ui-codec-endpoint nowhere", []string{"--ui-codec-endpoint", "nowhere"}},
+		{"--ui-codec-upstream unix://x.sock", []string{"--ui-codec-upstream", "unix://x.sock"}},
+		{"--ui-codec-upstream https://a.example", []string{"--ui-codec-upstream", "https://a.example"}},
+		{"--tls-ca a --tls-cert b", []string{"--tls-key", "all three or none"}},
+		{"--ui-login f --ui-ip 0.0.0.0", []string{"--ui-login", "loopback"}},
 	} {
 		_, err := parse(strings.Fields(c.args))
 		if err == nil {

@@ -19,7 +19,6 @@ import (
 	"go.temporal.io/server/common/log/tag"
 	"go.temporal.io/server/temporal"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 )
 
 const (
@@ -52,10 +51,13 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	})()
 	// What has begun is finished even if ctx ends.
 	whole := context.WithoutCancel(ctx)
+	if err := o.tls.check(); err != nil {
+		return err
+	}
 	if err := choosePorts(o); err != nil {
 		return err
 	}
-	if !net.ParseIP(o.ip).IsLoopback() || !o.headless && !net.ParseIP(o.uiIP).IsLoopback() {
+	if !o.tls.on() && !net.ParseIP(o.ip).IsLoopback() || !o.headless && !net.ParseIP(o.uiIP).IsLoopback() {
 		logger.Warn("listening beyond this machine, and nobody is asked who they are",
 			tag.NewStringTag("ip", o.ip), tag.NewStringTag("ui-ip", o.uiIP))
 	}
@@ -77,9 +79,9 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 		return err
 	}
 	// The UI first, so that it answers as soon as the frontend does.
-	ui, err := startUI(ctx, o)
+	ui, err := startUI(o, logger)
 	if err != nil {
-		return unlessStopped(ctx, err)
+		return err
 	}
 	defer ui.stop()
 	if err := server.Start(); err != nil {
@@ -87,7 +89,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, stopServer(server)) }()
 	address := hostPort(o.ip, o.port)
-	if err := awaitFrontend(ctx, address, o.namespaces); err != nil {
+	if err := awaitFrontend(ctx, address, o.tls, o.namespaces); err != nil {
 		return unlessStopped(ctx, err)
 	}
 
@@ -132,7 +134,7 @@ func newServer(o *options, store *config.SQL, logger log.Logger) (temporal.Serve
 	for _, name := range services {
 		names = append(names, string(name))
 	}
-	server, err := temporal.NewServer(
+	options := []temporal.ServerOption{
 		temporal.WithConfig(c),
 		temporal.ForServices(names),
 		temporal.WithStaticHosts(staticHosts(c)),
@@ -140,17 +142,29 @@ func newServer(o *options, store *config.SQL, logger log.Logger) (temporal.Serve
 		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
 		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
 		temporal.WithDynamicConfigClient(dynamicClient(o.dynamic)),
-	)
+	}
+	provider, err := o.tls.provider(o)
+	if err != nil {
+		return nil, fmt.Errorf("configure the Temporal server: %w", err)
+	}
+	if provider != nil {
+		options = append(options, temporal.WithTLSConfigFactory(provider))
+	}
+	server, err := temporal.NewServer(options...)
 	if err != nil {
 		return nil, fmt.Errorf("configure the Temporal server: %w", err)
 	}
 	return server, nil
 }
 
-func awaitFrontend(ctx context.Context, address string, namespaces []string) error {
+func awaitFrontend(ctx context.Context, address string, files tlsFiles, namespaces []string) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	creds, err := files.dialing(address)
+	if err != nil {
+		return fmt.Errorf("reach the frontend at %s: %w", address, err)
+	}
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
 	if err != nil {
 		return fmt.Errorf("reach the frontend at %s: %w", address, err)
 	}

@@ -142,15 +142,15 @@ func TestListensOnLoopbackOnly(t *testing.T) {
 	if len(ls) != len(services)+1 {
 		t.Errorf("%d listeners, want one for each service and the UI", len(ls))
 	}
-	for _, ip := range ls {
-		if !ip.IsLoopback() {
-			t.Errorf("listens on %v", ip)
+	for _, at := range ls {
+		if !at.IP.IsLoopback() {
+			t.Errorf("listens on %v", at)
 		}
 	}
 }
 
 // listeners returns the addresses on which the process takes TCP connections.
-func listeners(t *testing.T, pid int) []net.IP {
+func listeners(t *testing.T, pid int) []*net.TCPAddr {
 	t.Helper()
 	sockets := make(map[string]bool)
 	fds, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -162,7 +162,7 @@ func listeners(t *testing.T, pid int) []net.IP {
 			sockets[strings.Trim(to, "socket:[]")] = true
 		}
 	}
-	var ips []net.IP
+	var all []*net.TCPAddr
 	for _, table := range []string{"tcp", "tcp6"} {
 		f, err := os.Open(fmt.Sprintf("/proc/%d/net/%s", pid, table))
 		if err != nil {
@@ -174,7 +174,7 @@ func listeners(t *testing.T, pid int) []net.IP {
 			if len(fields) < 10 || fields[3] != "0A" || !sockets[fields[9]] {
 				continue
 			}
-			hex, _, _ := strings.Cut(fields[1], ":")
+			hex, portHex, _ := strings.Cut(fields[1], ":")
 			var ip net.IP
 			for word := range len(hex) / 8 { // words of four bytes, each the wrong way round
 				for i := 3; i >= 0; i-- {
@@ -185,10 +185,14 @@ func listeners(t *testing.T, pid int) []net.IP {
 					ip = append(ip, byte(b))
 				}
 			}
-			ips = append(ips, ip)
+			port, err := strconv.ParseUint(portHex, 16, 16)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, &net.TCPAddr{IP: ip, Port: int(port)})
 		}
 	}
-	return ips
+	return all
 }
 
 func TestPortInUseIsSaid(t *testing.T) {

@@ -150,8 +150,8 @@ var runChecks = []check{
 		}
 		for _, to := range []string{"1", "2"} {
 			for _, n := range []int{hostexec.MaxOutput + 1, 3 * hostexec.MaxOutput} {
-				var long *hostexec.OutputTooLongError
-				if _, err := h.Run(h.ctx, c(n, to)); !errors.As(err, &long) {
+				var flood *hostexec.FloodError
+				if _, err := h.Run(h.ctx, c(n, to)); !errors.As(err, &flood) || flood.Host != h.Name() || flood.Limit != hostexec.MaxOutput {
 					t.Errorf("%d bytes on %s: %v", n, to, err)
 				}
 			}

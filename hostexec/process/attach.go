@@ -37,7 +37,7 @@ const (
 func Attach(ctx context.Context, h hostexec.Host, dir string, opts AttachOptions) (Attachment, error) {
 	a, err := attach(ctx, h, dir, opts)
 	if err != nil {
-		return nil, fmt.Errorf("attach to process in %s on %s: %w", dir, h.Name(), err)
+		return nil, fmt.Errorf("attach to process in %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return a, nil
 }
@@ -312,6 +312,9 @@ type wire struct {
 	status Status // when the wire was opened
 }
 
+// maxStatus exceeds what our scripts print as the status of a process.
+const maxStatus = 4096
+
 // gated is a host that limits concurrent attaching.
 type gated interface {
 	EnterAttach(ctx context.Context) (leave func(), err error)
@@ -348,9 +351,9 @@ func openWire(ctx context.Context, h hostexec.Host, dir string, opts AttachOptio
 		return nil, err
 	}
 	w := &wire{stream: stream, out: bufio.NewReaderSize(stream, 4096), from: offset, ours: opts.Fence.Epoch}
-	line, err := w.out.ReadSlice('\n')
+	line, err := hostexec.ReadLine(w.out, maxStatus, "the status of a process")
 	if err == nil {
-		w.status, err = parseStatus(string(line), "fairlead-process")
+		w.status, err = parseStatus(line, "fairlead-process")
 	} else if err == io.EOF {
 		if err = processError(stream.Wait()); err == nil {
 			err = fmt.Errorf("%w: %w", hostexec.ErrOutcomeUnknown, script.ErrGarbled)
@@ -394,6 +397,7 @@ func (w *wire) end() wireEnd {
 	}
 	var exit *hostexec.ExitError
 	switch {
+	case errors.Is(err, hostexec.ErrFlood):
 	case !errors.As(err, &exit):
 		if !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			err = fmt.Errorf("%w: the attachment ended: %w", hostexec.ErrOutcomeUnknown, err)

@@ -23,6 +23,10 @@ type Spec struct {
 	// Env is added to the login environment, never to an argv. Unset lists names to remove.
 	Env   map[string]string
 	Unset []string
+	// Guard is a shell script, with GuardArgs as its arguments, that runs just before the
+	// command, in its environment. If it fails, the command does not run. Empty means none.
+	Guard     string
+	GuardArgs []string
 	// WorkDir is the user's home if empty.
 	WorkDir string
 	// Mark becomes FAIRLEAD_SESSION in the environment, for Reap.

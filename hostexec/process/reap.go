@@ -18,12 +18,19 @@ type Survivor struct {
 	Command string `json:"command"`
 }
 
+// maxSurvivors bounds the result of Reap, and maxComm a name in it. The kernel's names have
+// 15 bytes.
+const (
+	maxSurvivors = 1000
+	maxComm      = 64
+)
+
 // reapGrace is how long a process may take to end after TERM, and then its supervising
 // shell to record the end.
 const reapGrace = 2 * time.Second
 
 // Reap ends every process on the host that still belongs to a session, and returns those
-// that it found. A process belongs to the session if it has exactly this mark in its
+// that it found, at most maxSurvivors. A process belongs to the session if it has exactly this mark in its
 // environment, if its work directory or program lies below dir, if it is in the Unix
 // session of a process recorded in dir or dir/proc/*, if it has a journal or input of such
 // a process open, or if it descends from one of these. Reap sends TERM, then KILL, until it
@@ -66,12 +73,13 @@ func reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec
 			var kind string
 			var s Survivor
 			if n, _ := fmt.Sscanf(line, "%s %d", &kind, &s.PID); n != 2 {
-				return found, fmt.Errorf("%w: %q", script.ErrGarbled, line)
+				return found, fmt.Errorf("%w: %.200q", script.ErrGarbled, line)
 			}
-			left = append(left, line)
+			left = append(left, line[:min(len(line), maxComm)])
 			_, name, _ := strings.Cut(line, " ")
 			_, s.Command, _ = strings.Cut(name, " ")
-			if kind == "p" && !slices.ContainsFunc(found, func(f Survivor) bool { return f.PID == s.PID }) {
+			s.Command = strings.Clone(s.Command[:min(len(s.Command), maxComm)]) // not all of the output
+			if kind == "p" && len(found) < maxSurvivors && !slices.ContainsFunc(found, func(f Survivor) bool { return f.PID == s.PID }) {
 				found = append(found, s)
 			}
 		}
@@ -82,7 +90,7 @@ func reap(ctx context.Context, h hostexec.Host, dir, mark string, fence hostexec
 		switch {
 		// On a slow host the time may be over before anything was killed.
 		case age > reapGrace+killWait && kills > 2:
-			return found, fmt.Errorf("still there: %s", strings.Join(left, ", "))
+			return found, fmt.Errorf("%d are still there: %s", len(left), strings.Join(left[:min(len(left), 20)], ", "))
 		case age > 2*reapGrace:
 			signal, all = "KILL", "y"
 		case age > reapGrace:

@@ -8,6 +8,7 @@ import (
 	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -18,7 +19,9 @@ import (
 type StartError struct {
 	// Reason is the host's message.
 	Reason string
-	err    error
+	// Guard is the exit status of Spec.Guard if that failed.
+	Guard int
+	err   error
 }
 
 func (e *StartError) Error() string {
@@ -122,6 +125,17 @@ func (s Spec) job() (string, error) {
 	} else {
 		b.WriteString("cd -- " + script.QuoteInScript(s.WorkDir) + " || exit 81\n")
 	}
+	if s.Guard != "" {
+		// Some shells have a subshell inherit the trap that takes a start back.
+		b.WriteString("(\ntrap - EXIT\nset --")
+		for i, a := range s.GuardArgs {
+			if strings.ContainsRune(a, 0) {
+				return "", fmt.Errorf("argument %d of the guard holds a NUL byte", i)
+			}
+			b.WriteString(" " + script.QuoteInScript(a))
+		}
+		b.WriteString("\n" + s.Guard + "\n) >/dev/null || { echo \"" + guardWord + "$?\" >&2; exit 81; }\n")
+	}
 	b.WriteString("set --")
 	for _, a := range s.Argv {
 		b.WriteString(" " + script.QuoteInScript(a))
@@ -129,6 +143,11 @@ func (s Spec) job() (string, error) {
 	b.WriteString("\n")
 	return b.String(), nil
 }
+
+// guardWord precedes the exit status of a guard that failed.
+const guardWord = "fairlead-guard "
+
+var guardSays = regexp.MustCompile(`(?m)^` + guardWord + `([0-9]{1,3})$`)
 
 var markPattern = regexp.MustCompile(`^[A-Za-z0-9._:/@+-]+$`)
 
@@ -148,6 +167,9 @@ func processError(err error) error {
 	switch exit.Code {
 	case statusNotStarted:
 		e := &StartError{Reason: reason}
+		if m := guardSays.FindStringSubmatch(reason); m != nil {
+			e.Guard, _ = strconv.Atoi(m[1]) // digits
+		}
 		if errors.Is(err, hostexec.ErrNoSpace) {
 			e.err = hostexec.ErrNoSpace
 		}

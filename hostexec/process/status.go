@@ -101,7 +101,7 @@ func parseReport(out []byte) (Status, error) {
 		return Status{}, fmt.Errorf("%w: %q", script.ErrGarbled, script.LastBytes(out, 200))
 	}
 	st, err := parseStatus(string(line), "fairlead-process")
-	st.StderrTail = string(rest)
+	st.StderrTail = string(script.LastBytes(rest, 4096))
 	return st, err
 }
 
@@ -109,12 +109,12 @@ func parseStatus(line, word string) (Status, error) {
 	var st Status
 	n, _ := fmt.Sscanf(line, word+" %s %d %d %d %d %d %d", &st.State, &st.PID, &st.Code, &st.Size, &st.ErrSize, &st.Trimmed, &st.ErrTrimmed)
 	if n != 7 {
-		return st, fmt.Errorf("%w: %q", script.ErrGarbled, line)
+		return st, fmt.Errorf("%w: %.200q", script.ErrGarbled, line)
 	}
 	switch st.State {
 	case Absent, Running, Exited, Lost, Rebooted:
 	default:
-		return st, fmt.Errorf("%w: %q", script.ErrGarbled, line)
+		return st, fmt.Errorf("%w: %.200q", script.ErrGarbled, line)
 	}
 	st.Size, st.ErrSize = max(st.Size, 0), max(st.ErrSize, 0)
 	return st, nil

@@ -89,13 +89,13 @@ func parseWatched(line string) (w Watched, err error) {
 	var ok bool
 	w.Session, w.Process, ok = strings.Cut(dir, "/proc/")
 	if n != 5 || !ok || w.Offset < 0 || strings.ContainsRune(w.Session+w.Process, '/') {
-		return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
+		return w, fmt.Errorf("%w: %.200q", script.ErrGarbled, line)
 	}
 	switch w.State {
 	case Absent, Running, Exited, Lost, Rebooted:
 		return w, nil
 	}
-	return w, fmt.Errorf("%w: %q", script.ErrGarbled, line)
+	return w, fmt.Errorf("%w: %.200q", script.ErrGarbled, line)
 }
 
 // journalScript uses dd, which seeks; busybox's tail would read all before the offset.

@@ -129,11 +129,11 @@ type Listing struct {
 // List calls fn once for each path in dir, in the order of ComparePaths, perhaps beginning
 // with "." for dir. Its memory is bounded. It skips files that vanish, and lists a folder
 // that may not be read as Unreadable. An error of fn ends the listing. If dir is not a
-// folder, the error wraps ErrNotExist.
+// folder, the error wraps ErrNotExist. More than maxEntries paths are a *FloodError.
 func List(ctx context.Context, h hostexec.Host, dir string, opts ListOptions, fn func(Entry) error) (Listing, error) {
 	l, err := listTree(ctx, h, dir, opts, fn)
 	if err != nil {
-		return l, fmt.Errorf("list tree %s on %s: %w", dir, h.Name(), err)
+		return l, fmt.Errorf("list tree %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return l, nil
 }
@@ -155,7 +155,7 @@ func listTree(ctx context.Context, h hostexec.Host, dir string, opts ListOptions
 	}
 	defer s.Close()
 	s.CloseWrite()
-	l := &treeLister{mark: []byte(mark), fn: fn, began: opts.Began}
+	l := &treeLister{mark: []byte(mark), fn: fn, began: opts.Began, most: maxEntries}
 	told, readErr := l.read(onlyReader{s})
 	if readErr != nil && !errors.Is(readErr, io.EOF) && !errors.Is(readErr, io.ErrUnexpectedEOF) {
 		return told, readErr
@@ -225,19 +225,39 @@ type treeLister struct {
 	began func(clock time.Time)
 
 	unordered bool
+	most      int64 // the host may list so many entries
+	told      int64
 
-	long   []byte // a record that exceeds the buffer of in
-	any    bool
-	last   string
-	held   []Entry
-	flags  map[string]byte
-	status string // of find
-	sorted string // of sort
-	ended  string // of the host's tools, see toolsEnded
+	long      []byte // a record that exceeds the buffer of in
+	any       bool
+	last      string
+	held      []Entry
+	heldBytes int // of held and flags, see keep
+	flags     map[string]byte
+	status    string // of find
+	sorted    string // of sort
+	ended     string // of the host's tools, see toolsEnded
 }
 
-// maxTreeRecord exceeds the longest path and link target of any system, in bytes.
-const maxTreeRecord = 1 << 20
+const (
+	// maxTreeRecord exceeds the longest path and link target of any system, in bytes.
+	maxTreeRecord = 1 << 20
+	// maxEntries bounds a listing.
+	maxEntries = 100_000_000
+	// maxKept bounds the memory for entries of a listing from stat that must be kept until
+	// others have come, in bytes.
+	maxKept = 24 << 20
+	// keptOverhead is what a kept entry takes beside its texts.
+	keptOverhead = 200
+)
+
+// keep counts memory for an entry that is kept.
+func (l *treeLister) keep(n int) error {
+	if l.heldBytes += n + keptOverhead; l.heldBytes > maxKept {
+		return &hostexec.FloodError{What: "the pruned and unreadable folders of a listing, and names that begin with one another", Limit: maxKept}
+	}
+	return nil
+}
 
 func (l *treeLister) read(from io.Reader) (Listing, error) {
 	in, done, err := unpackTree(from, 64<<10)
@@ -246,7 +266,8 @@ func (l *treeLister) read(from io.Reader) (Listing, error) {
 	}
 	defer done()
 	l.in = in
-	line, err := l.in.ReadString('\n')
+	// The line has the record of the folder itself.
+	line, err := hostexec.ReadLine(l.in, maxHead, "the first line of a listing")
 	if err != nil {
 		return Listing{}, err
 	}
@@ -330,7 +351,7 @@ func (l *treeLister) next(end byte) ([]byte, error) {
 			}
 			return nil, err
 		case len(l.long) > maxTreeRecord:
-			return nil, fmt.Errorf("%w: a record without an end", script.ErrGarbled)
+			return nil, &hostexec.FloodError{What: "a record of a listing", Limit: maxTreeRecord}
 		}
 		l.long = append(l.long, part...)
 	}
@@ -345,8 +366,10 @@ func (l *treeLister) readRecords() error {
 		if status, ok := bytes.CutPrefix(rec, []byte("///")); ok {
 			if l.status == "" {
 				l.status = string(status)
-			} else {
+			} else if l.sorted == "" {
 				l.sorted = string(status)
+			} else {
+				return fmt.Errorf("%w: it goes on after its end", script.ErrGarbled)
 			}
 			continue
 		}
@@ -384,6 +407,9 @@ func (l *treeLister) tell(e Entry) error {
 		case c > 0:
 			return fmt.Errorf("%w: %q comes after %q", script.ErrGarbled, e.Path, l.last)
 		}
+	}
+	if l.told++; l.told > l.most {
+		return &hostexec.FloodError{What: "a listing", Limit: l.most, Unit: "entries"}
 	}
 	l.any, l.last = true, e.Path
 	return l.fn(e)

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -28,6 +29,9 @@ func (l *treeLister) readFlags() error {
 		i := bytes.Index(rec, []byte("//"))
 		if i < 0 || len(rec) != i+3 {
 			return fmt.Errorf("%w: record %.200q", script.ErrGarbled, rec)
+		}
+		if err := l.keep(i); err != nil {
+			return err
 		}
 		l.flags[string(rec[:i])] = rec[i+2]
 	}
@@ -50,6 +54,9 @@ func (l *treeLister) readLines(rec []byte) error {
 			return fmt.Errorf("%w: line %.200q", script.ErrGarbled, line)
 		}
 		if !begins {
+			if len(rec)+len(line) > maxTreeRecord {
+				return &hostexec.FloodError{What: "a record of a listing", Limit: maxTreeRecord}
+			}
 			rec = append(append(rec, '\n'), line...)
 			continue
 		}
@@ -97,12 +104,13 @@ func (l *treeLister) tellStat(rec []byte) error {
 		}
 	}
 	l.held = append(l.held, e)
-	return nil
+	return l.keep(len(e.Path) + len(e.Link))
 }
 
 func (l *treeLister) tellHeld() error {
 	e := l.held[len(l.held)-1]
 	l.held = l.held[:len(l.held)-1]
+	l.heldBytes -= len(e.Path) + len(e.Link) + keptOverhead
 	return l.tell(e)
 }
 

@@ -14,7 +14,7 @@ func TestAListingOfStatThatIsCutEndedEarly(t *testing.T) {
 	const whole = "//m81a4 3 1700000000 1700000000 5 1 8 fe01/2023-11-14 22:13:20.5 +0000/2023-11-14 22:13:20.5 +0000/a\n//m/0\n"
 	for cut := range len(whole) + 1 {
 		told := 0
-		l := &treeLister{in: bufio.NewReader(strings.NewReader(whole[:cut])), mark: []byte("//m"), unordered: true,
+		l := &treeLister{in: bufio.NewReader(strings.NewReader(whole[:cut])), mark: []byte("//m"), unordered: true, most: maxEntries,
 			fn: func(Entry) error { told++; return nil }}
 		err := l.readLines(nil)
 		if cut == len(whole) && (err != nil || told != 1) {

@@ -97,6 +97,13 @@ func (q *nameQueue) stop(err error) {
 	q.changed.Broadcast()
 }
 
+// total returns how many names were asked for so far.
+func (q *nameQueue) total() int64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return int64(q.popped + len(q.asked) - q.head)
+}
+
 func (q *nameQueue) failure() error {
 	q.mu.Lock()
 	defer q.mu.Unlock()

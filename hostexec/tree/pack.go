@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 
-	"fairlead.dev/fairlead/hostexec/internal/script"
 	"github.com/klauspost/compress/zstd"
+
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
 // treePackScript compresses a script's output if the host is far away ($FAIRLEAD_FAR, see
@@ -27,9 +29,17 @@ send() {
 }
 `
 
+// maxWindow is how much memory zstd may ask for. More needs zstd --ultra.
+const maxWindow = 16 << 20
+
+// maxHead bounds the lines that say how what follows is written, in bytes.
+const maxHead = 64 << 10
+
+// unpackTree decompresses a stream. However much comes out, it takes little memory; the
+// caller bounds what it reads.
 func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 	in := bufio.NewReaderSize(r, size)
-	line, err := in.ReadString('\n')
+	line, err := hostexec.ReadLine(in, maxHead, "the first line of a stream")
 	if err != nil {
 		return nil, nil, err
 	}
@@ -37,7 +47,7 @@ func unpackTree(r io.Reader, size int) (*bufio.Reader, func(), error) {
 	case "packed \n":
 		return in, func() {}, nil
 	case "packed zstd\n":
-		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(16<<20))
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
 			return nil, nil, err
 		}

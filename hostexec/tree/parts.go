@@ -107,7 +107,7 @@ func PutInParts(ctx context.Context, h hostexec.Host, dir, parts string, write f
 		_, err = h.Run(ctx, hostexec.Command{Script: unpackPartsScript, Args: args, Bulk: true})
 	}
 	if err != nil {
-		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), err)
+		return fmt.Errorf("put tree %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return nil
 }
@@ -123,6 +123,9 @@ func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io
 	}
 	defer s.Close()
 	how, there, err := readParts(s)
+	if errors.Is(err, script.ErrGarbled) || errors.Is(err, hostexec.ErrFlood) {
+		return "", nil, err // the host may go on for ever
+	}
 	if err != nil {
 		if waitErr := s.Wait(); waitErr != nil {
 			err = waitErr
@@ -173,11 +176,11 @@ func sendParts(ctx context.Context, h hostexec.Host, parts string, write func(io
 func readParts(s hostexec.Stream) (how string, there []treePart, err error) {
 	in := bufio.NewReaderSize(onlyReader{s}, 256)
 	for n := 0; ; n++ {
-		line, err := in.ReadSlice('\n')
+		line, err := hostexec.ReadLine(in, maxHead, "the list of parts")
 		if err != nil {
 			return "", nil, err
 		}
-		words := strings.Fields(string(line))
+		words := strings.Fields(line)
 		switch {
 		case n == 0 && len(words) == 1 && slices.Contains([]string{"plain", "zstd", "gzip"}, words[0]):
 			how = words[0]

@@ -108,7 +108,8 @@ const treeBatch = 256
 // once, including the files in a folder that it yields. It should end when ctx ends.
 //
 // fn is called for each name, in order, with its content or with Missing set. Content that
-// it does not read is skipped. An error of fn ends the call. Finally Read calls again, if
+// it does not read is skipped. The host chooses a file's Size, so fn refuses what is larger
+// than it wants. An error of fn ends the call. Finally Read calls again, if
 // it is not nil, with the state of each name that still exists, in any order. If that state
 // equals the one in an earlier listing, the file did not change while it was read.
 //
@@ -120,7 +121,7 @@ const treeBatch = 256
 // new listing reports it as Unreadable.
 func Read(ctx context.Context, h hostexec.Host, dir string, names func(yield func(string) bool), fn func(*File) error, again func(Entry) error) error {
 	if err := readTree(ctx, h, dir, names, fn, again); err != nil {
-		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), err)
+		return fmt.Errorf("read tree %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return nil
 }
@@ -205,6 +206,39 @@ type treeReader struct {
 	fn    func(*File) error
 	again func(Entry) error
 	in    *bufio.Reader
+
+	unasked int64 // bytes that we did not ask for
+}
+
+// maxUnasked bounds what is skipped: files that were not asked for, which a tar that enters
+// folders sends, and what follows a damaged archive, in bytes.
+const maxUnasked = 64 << 20
+
+func (r *treeReader) skipped(n int64) error {
+	if r.unasked += n; r.unasked > maxUnasked || n < 0 {
+		return &hostexec.FloodError{What: "what nobody asked for among the files of a tree", Limit: maxUnasked}
+	}
+	return nil
+}
+
+// drop skips the rest of an archive.
+func (r *treeReader) drop(m io.Reader) error {
+	for buf := make([]byte, 32<<10); ; {
+		n, err := m.Read(buf)
+		if flood := r.skipped(int64(n)); flood != nil {
+			return flood
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (r *treeReader) line() (string, error) {
+	return hostexec.ReadLine(r.in, maxHead, "a line between archives")
 }
 
 func (r *treeReader) read(from io.Reader) error {
@@ -214,7 +248,7 @@ func (r *treeReader) read(from io.Reader) error {
 	}
 	defer done()
 	r.in = in
-	how, err := r.in.ReadString('\n')
+	how, err := r.line()
 	if err != nil {
 		return err
 	}
@@ -233,7 +267,7 @@ func (r *treeReader) readOne() error {
 	if err := r.readTar(t); err != nil {
 		return err
 	}
-	line, err := r.in.ReadString('\n')
+	line, err := r.line()
 	if err != nil {
 		return err
 	}
@@ -243,7 +277,7 @@ func (r *treeReader) readOne() error {
 	if err := r.tellMissing(math.MaxInt); err != nil {
 		return err
 	}
-	if line, err = r.in.ReadString('\n'); err != nil {
+	if line, err = r.line(); err != nil {
 		return err
 	}
 	how, ok := strings.CutPrefix(line, r.mark+" after ")
@@ -285,6 +319,8 @@ func (r *treeReader) readTar(t *tarReader) error {
 			if err := r.fn(f); err != nil {
 				return err
 			}
+		} else if err := r.skipped(tarBlock + hdr.file.left); err != nil {
+			return err
 		}
 		if err := t.skip(); err != nil {
 			return err
@@ -303,10 +339,10 @@ func (r *treeReader) readBatches() error {
 		if err := r.readTar(t); err != nil && !errors.Is(err, ErrTorn) {
 			return err
 		}
-		if _, err := io.Copy(io.Discard, m); err != nil {
+		if err := r.drop(m); err != nil {
 			return err
 		}
-		line, err := r.in.ReadString('\n')
+		line, err := r.line()
 		if err != nil {
 			return err
 		}
@@ -343,7 +379,7 @@ func (r *treeReader) listAgain(how string) error {
 	if fn == nil {
 		fn = func(Entry) error { return nil }
 	}
-	l := &treeLister{in: r.in, mark: []byte("//" + r.mark), fn: fn, unordered: true}
+	l := &treeLister{in: r.in, mark: []byte("//" + r.mark), fn: fn, unordered: true, most: r.asked.total()}
 	var err error
 	switch how {
 	case "gnu\n":

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/hostexec/internal/script"
 )
 
@@ -41,7 +42,7 @@ type tarHeader struct {
 // next skips the rest of the current entry. At the end it returns io.EOF.
 func (t *tarReader) next() (tarHeader, error) {
 	var long tarHeader
-	for {
+	for texts := 0; ; texts++ {
 		// All names that we ask for begin with "./", and so does the name of GNU tar's
 		// entries for long names.
 		switch begin, err := t.in.Peek(2); {
@@ -63,6 +64,9 @@ func (t *tarReader) next() (tarHeader, error) {
 			return tarHeader{}, fmt.Errorf("%w: a damaged header in the archive", script.ErrGarbled)
 		}
 		if kind := b[156]; kind == tarLongName || kind == tarLongLink {
+			if texts == 2 {
+				return tarHeader{}, fmt.Errorf("%w: an entry with several names in the archive", script.ErrGarbled)
+			}
 			text, err := t.longText(size)
 			if err != nil {
 				return tarHeader{}, err
@@ -105,6 +109,10 @@ func (t *tarReader) entry(b *[tarBlock]byte, size int64, long tarHeader) (tarHea
 	return h, nil
 }
 
+// maxExtents bounds the parts of a file between holes, which are held in memory. A block of
+// the map has 21.
+const maxExtents = 2 << 20
+
 func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	bad := fmt.Errorf("%w: a damaged map of holes in the archive", script.ErrGarbled)
 	size, ok := tarNumber(b[483:495])
@@ -114,7 +122,10 @@ func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	f.Size, f.holes = size, []extent{}
 	entries, more := b[386:482], b[482] != 0
 	end, data := int64(0), int64(0)
-	for {
+	for blocks := 0; ; blocks++ {
+		if blocks > maxExtents/21 {
+			return &hostexec.FloodError{What: "the map of a file's holes", Limit: maxExtents, Unit: "parts (copy the file without holes, or leave it out)"}
+		}
 		for len(entries) >= 24 && entries[0] != 0 {
 			offset, ok1 := tarNumber(entries[:12])
 			n, ok2 := tarNumber(entries[12:24])
@@ -161,8 +172,14 @@ func (t *tarReader) skip() error {
 	return nil
 }
 
+// maxZeros exceeds the zeros at the end of an archive, in bytes.
+const maxZeros = 1 << 20
+
 func (t *tarReader) skipZeros() error {
-	for {
+	for zeros := 0; ; {
+		if zeros > maxZeros {
+			return &hostexec.FloodError{What: "the end of an archive", Limit: maxZeros}
+		}
 		b, err := t.in.Peek(1)
 		if err != nil {
 			return err
@@ -173,12 +190,13 @@ func (t *tarReader) skipZeros() error {
 		b, _ = t.in.Peek(t.in.Buffered())
 		n := len(b) - len(bytes.TrimLeft(b, "\x00"))
 		t.in.Discard(n)
+		zeros += n
 	}
 }
 
 func (t *tarReader) longText(size int64) (string, error) {
 	if size > maxTreeRecord {
-		return "", fmt.Errorf("%w: a name of %d bytes in the archive", script.ErrGarbled, size)
+		return "", &hostexec.FloodError{What: "a name in an archive", Limit: maxTreeRecord}
 	}
 	text := make([]byte, size+(-size&(tarBlock-1)))
 	if err := t.full(text); err != nil {

@@ -121,10 +121,11 @@ exit $r`
 
 // Get writes a tar stream of the named paths below dir (all if none is named) to w. Sockets
 // and FIFOs are left out. Files that change meanwhile are no error. The error wraps
-// ErrNotExist if dir or a named path does not exist.
+// ErrNotExist if dir or a named path does not exist. The caller bounds the stream: an error of
+// w ends the call.
 func Get(ctx context.Context, h hostexec.Host, dir string, w io.Writer, paths ...string) error {
 	if err := getTree(ctx, h, dir, w, paths); err != nil {
-		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), err)
+		return fmt.Errorf("get tree %s from %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return nil
 }

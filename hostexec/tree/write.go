@@ -31,7 +31,7 @@ var (
 // treeWipeScript also removes folders without write permission.
 const treeWipeScript = `rm -rf -- "$1" 2>/dev/null && exit
 find "$1" -type d -exec chmod u+rwx {} \; 2>/dev/null
-rm -rf -- "$1"`
+why=$(rm -rf -- "$1" 2>&1) || { r=$?; printf '%.1000s\n' "$why" >&2; exit $r; }`
 
 const exitExists = 95
 
@@ -57,7 +57,7 @@ var treeID = regexp.MustCompile(`^[A-Za-z0-9._:-]*$`)
 // call. A later call for dir removes unfinished folders of earlier ones.
 func Write(ctx context.Context, h hostexec.Host, dir string, opts WriteOptions, fill func(*Writer) error) error {
 	if err := writeTree(ctx, h, dir, opts, fill); err != nil {
-		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), err)
+		return fmt.Errorf("write tree %s on %s: %w", dir, h.Name(), hostexec.SentBy(h, err))
 	}
 	return nil
 }
@@ -85,7 +85,10 @@ func writeTree(ctx context.Context, h hostexec.Host, dir string, opts WriteOptio
 		return err
 	}
 	defer s.Close()
-	line, err := bufio.NewReaderSize(onlyReader{s}, 64).ReadString('\n')
+	line, err := hostexec.ReadLine(bufio.NewReaderSize(onlyReader{s}, 64), maxHead, "how to send a tree")
+	if errors.Is(err, hostexec.ErrFlood) {
+		return err
+	}
 	if err != nil || line == "placed\n" {
 		if waitErr := s.Wait(); waitErr != nil {
 			err = waitErr

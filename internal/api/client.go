@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -24,7 +25,7 @@ import (
 // done.
 var ErrUnreachable = errors.New("no worker answers")
 
-// ClientOptions are for a worker beyond its own machine.
+// ClientOptions say how a client and a worker recognize each other.
 type ClientOptions struct {
 	// Token is the bearer token.
 	Token string
@@ -32,6 +33,8 @@ type ClientOptions struct {
 	CA string
 	// ServerName is expected in the certificate, if not the address's host.
 	ServerName string
+	// Owners are users, beside our own and root, that may listen on a unix socket.
+	Owners []int
 	// Patience is how long a broken feed is retried; default 30 s.
 	Patience time.Duration
 }
@@ -71,7 +74,7 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 		c.base = "http://worker"
 		path := u.Path
 		tr.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return dialer.DialContext(ctx, "unix", path)
+			return localsocket.Dial(ctx, path, opts.Owners...)
 		}
 	case "http":
 		if !loopbackName(u.Host) {
@@ -146,26 +149,28 @@ func (c *Client) PutSeed(ctx context.Context, name string, bundle []byte) (Store
 	return st, err
 }
 
-// ExportSeed returns a seed, encrypted for one recipient.
-func (c *Client) ExportSeed(ctx context.Context, name string, in ExportSeed) ([]byte, error) {
+// ExportSeed returns a seed, encrypted for one recipient, if the seed permits it.
+func (c *Client) ExportSeed(ctx context.Context, name string, in ExportSeed) (SeedExport, error) {
+	var out SeedExport
 	if strings.HasPrefix(c.endpoint, "http://") {
-		return nil, &Error{Kind: ErrRefused, Message: "a seed holds credentials: a worker hands it out over a unix socket or TLS only",
+		return out, &Error{Kind: ErrRefused, Message: "a seed holds credentials: a worker hands it out over a unix socket or TLS only",
 			Hint: "set api.listen of the worker to unix:///path, or give it a certificate"}
 	}
 	body, err := json.Marshal(in)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	resp, err := c.send(ctx, http.MethodPost, "/v1/seeds/"+url.PathEscape(name)+"/export", body)
 	if err != nil {
-		return nil, err
+		return out, err
 	}
 	defer resp.Body.Close()
-	data, err := io.ReadAll(io.LimitReader(resp.Body, 2*MaxSeed))
-	if err != nil {
-		return nil, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
+	out.Kind = resp.Header.Get(headerKind)
+	out.Generation, _ = strconv.ParseInt(resp.Header.Get(headerGeneration), 10, 64) // 0 if it is no number
+	if out.Data, err = io.ReadAll(io.LimitReader(resp.Body, 2*MaxSeed)); err != nil {
+		return SeedExport{}, fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err)
 	}
-	return data, nil
+	return out, nil
 }
 
 func (c *Client) call(ctx context.Context, method, path string, body []byte, out any) error {

@@ -1,21 +1,27 @@
 package api
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/user"
+	"strconv"
 	"strings"
 
 	"fairlead.dev/fairlead/internal/config"
 )
 
-// Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert.
-// It does not connect.
+// ErrConfig means that a client's config names something that cannot be used.
+var ErrConfig = errors.New("the config of the API cannot be used")
+
+// Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert,
+// and owner. It does not connect.
 func Connect(endpoint string, conf config.API) (*Client, error) {
 	var opts ClientOptions
 	if conf.TokenFile != "" {
 		token, err := os.ReadFile(conf.TokenFile)
 		if err != nil {
-			return nil, fmt.Errorf("read the API's token: %w", err)
+			return nil, fmt.Errorf("%w: token_file: %w", ErrConfig, err)
 		}
 		opts.Token = strings.TrimSpace(string(token))
 	}
@@ -25,5 +31,24 @@ func Connect(endpoint string, conf config.API) (*Client, error) {
 			opts.CA = t.Cert
 		}
 	}
+	if conf.Owner != "" {
+		uid, err := uidOf(conf.Owner)
+		if err != nil {
+			return nil, fmt.Errorf("%w: owner: %w", ErrConfig, err)
+		}
+		opts.Owners = []int{uid}
+	}
 	return NewClient(endpoint, opts)
+}
+
+// uidOf returns the id of a user, who may be named by it.
+func uidOf(name string) (int, error) {
+	if uid, err := strconv.Atoi(name); err == nil {
+		return uid, nil
+	}
+	is, err := user.Lookup(name)
+	if err != nil {
+		return 0, err
+	}
+	return strconv.Atoi(is.Uid)
 }

@@ -26,7 +26,7 @@
 //	POST /v1/batches?folder=                 a page of a batch's items → StoredPage
 //	GET  /v1/batches/results/{folder}/{part} results of a batch, as JSON lines
 //	POST /v1/seeds/{name}                    a packed seed → StoredSeed
-//	POST /v1/seeds/{name}/export             a generation, encrypted for the recipient in ExportSeed
+//	POST /v1/seeds/{name}/export             the newest generation, if the seed permits it, encrypted for the recipient in ExportSeed
 //	GET  /v1/snapshots?session=ID            snapshots of one or all sessions, as JSON lines
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
@@ -52,7 +52,8 @@
 //
 // # Who may connect
 //
-// A unix socket (mode 0600) serves the worker's own user. A loopback address serves every
+// A unix socket (mode 0600) serves the worker's own user and root, and closes connections of
+// other users. A client sends nothing to a socket of another user. A loopback address serves every
 // user of the machine, but no browser. Any other address needs a certificate and a bearer
 // token. Seeds, secret answers and tokens for git servers travel only over a unix socket or
 // TLS. A token is never in a URL or a log.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -74,16 +75,45 @@ type bench struct {
 	hub      *Hub
 	store    *store.Store
 	sessions *sessions
+	desk     *seedDesk
 	server   *Server
+}
+
+// A seedDesk is a Seeds that permits the export of one generation, or refuses, and records
+// who asked.
+type seedDesk struct {
+	sync.Mutex
+	view  protocol.SeedView
+	err   error
+	asked []protocol.ExportSeed
+}
+
+func (d *seedDesk) Export(_ context.Context, _ string, in protocol.ExportSeed) (protocol.SeedView, error) {
+	d.Lock()
+	defer d.Unlock()
+	d.asked = append(d.asked, in)
+	return d.view, d.err
+}
+
+func (d *seedDesk) set(view protocol.SeedView, err error) {
+	d.Lock()
+	defer d.Unlock()
+	d.view, d.err, d.asked = view, err, nil
+}
+
+func (d *seedDesk) who() []protocol.ExportSeed {
+	d.Lock()
+	defer d.Unlock()
+	return d.asked
 }
 
 // serve starts a server on a unix socket; change may alter its options.
 func serve(t *testing.T, change func(*Options)) *bench {
 	t.Helper()
-	b := &bench{T: t, hub: NewHub(nil), store: openStore(t), sessions: &sessions{}}
+	b := &bench{T: t, hub: NewHub(nil), store: openStore(t), sessions: &sessions{}, desk: &seedDesk{err: problem(http.StatusNotFound, ErrNotFound, "there is no such seed")}}
 	opts := Options{
 		Listen: "unix://" + filepath.Join(t.TempDir(), "api.sock"),
-		Store:  b.store, Hub: b.hub, Sessions: b.sessions,
+		Store:  b.store, Hub: b.hub, Sessions: b.sessions, Seeds: b.desk,
 		Status: func() Status { return Status{Identity: "w", PID: 7, Ready: true} },
 	}
 	if change != nil {

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -35,6 +36,7 @@ type Options struct {
 	Chunks     *chunks.Store
 	Hub        *Hub
 	Sessions   Sessions
+	Seeds      Seeds
 	Workspaces Workspaces
 	// Status is called at every request for it.
 	Status func() Status
@@ -127,7 +129,7 @@ func (s *Server) listen() error {
 // listenUnix replaces the socket of a dead worker, but not of a living one, which holds a
 // lock.
 func (s *Server) listenUnix(path string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+	if err := localsocket.MakeFolder(filepath.Dir(path)); err != nil {
 		return err
 	}
 	lock, err := lockFile(path + ".lock")
@@ -141,12 +143,12 @@ func (s *Server) listenUnix(path string) error {
 	// The socket gets its name after its mode, so that nobody else can connect before.
 	fresh := path + ".new"
 	_ = os.Remove(fresh) // of a dead worker
-	ln, err := net.Listen("unix", fresh)
+	ln, err := localsocket.Listen(fresh, func(err error) { s.log.Warn("api connection refused", "err", err) })
 	if err != nil {
 		lock.Close()
 		return err
 	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	ln.SetUnlinkOnClose(false)
 	err = os.Chmod(fresh, 0o600)
 	if err == nil {
 		err = os.Rename(fresh, path)

@@ -22,8 +22,12 @@ const MaxSocketPath = 103
 var (
 	namePattern     = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
 	identityPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	ownerPattern    = regexp.MustCompile(`^([0-9]{1,10}|[A-Za-z_][A-Za-z0-9._-]{0,31})$`)
+	hostPattern     = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?$`)
 	idPattern       = regexp.MustCompile(`^[0-9a-f]{32}$`)
 )
+
+const maxDenyRead = 64
 
 // check returns the mistakes that do not depend on the machine.
 func (c *Config) check() []Problem {
@@ -37,6 +41,9 @@ func (c *Config) check() []Problem {
 		if err := checkHostPort(c.Temporal.Address, false); err != nil {
 			add("temporal.address", "%v", err)
 		}
+	}
+	if _, err := c.Temporal.Since(); err != nil {
+		add("temporal.payloads_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.Temporal.PayloadsSince))
 	}
 	if t := c.Temporal.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
 		add("temporal.tls", "cert and key go together")
@@ -97,6 +104,15 @@ func (c *Config) check() []Problem {
 	if l := c.Hosts.Leftovers; l != 0 && (l < 10*time.Minute || l > 30*24*time.Hour) {
 		add("hosts.leftovers", "%s is not between 10m and 720h (0 is never)", l)
 	}
+	if n := len(c.Hosts.DenyRead); n > maxDenyRead {
+		add("hosts.deny_read", "%d paths are too many: at most %d", n, maxDenyRead)
+	}
+	for _, p := range c.Hosts.DenyRead {
+		if below, home := strings.CutPrefix(p, "~/"); !home && !filepath.IsAbs(p) || filepath.Clean(below) == "." || filepath.Clean(p) == "/" || strings.ContainsRune(p, 0) {
+			add("hosts.deny_read", "%q is not an absolute path, nor ~/ and a path", shorten(p))
+		}
+	}
+	p = append(p, c.checkBounds()...)
 	if d := c.Store.Tidy; d != 0 && (d < 10*time.Minute || d > 30*24*time.Hour) {
 		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)
 	}
@@ -105,13 +121,26 @@ func (c *Config) check() []Problem {
 		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")
 	}
 	p = append(p, c.checkTimeouts()...)
-	if c.Metrics.Listen != "" {
-		if err := checkHostPort(c.Metrics.Listen, true); err != nil {
-			add("metrics.listen", "%v", err)
-		}
-	}
+	p = append(p, c.checkMetrics()...)
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
+	}
+	return p
+}
+
+func (c *Config) checkBounds() (p []Problem) {
+	if err := c.Bounds.Ceiling().Check(); err != nil {
+		p = append(p, c.at("bounds", "%v", err))
+	}
+	for _, h := range c.Bounds.Hosts {
+		switch err := h.Ceiling().Check(); {
+		case len(h.Labels) == 0:
+			p = append(p, c.at("bounds.hosts", "labels are missing: what holds for all hosts stands beside hosts"))
+		case err != nil:
+			p = append(p, c.at("bounds.hosts", "%v", err))
+		case h.Ceiling().None():
+			p = append(p, c.at("bounds.hosts", "an entry bounds nothing"))
+		}
 	}
 	return p
 }
@@ -149,26 +178,49 @@ func (c *Config) checkSnapshots() (p []Problem) {
 	return p
 }
 
+func (c *Config) checkMetrics() (p []Problem) {
+	m := c.Metrics
+	for _, host := range m.Hosts {
+		if !hostPattern.MatchString(host) {
+			p = append(p, c.at("metrics.hosts", "%q is not the name of a host, such as worker-1.example", shorten(host)))
+		}
+	}
+	if m.Listen == "" {
+		return p
+	}
+	if err := checkHostPort(m.Listen, true); err != nil {
+		return append(p, c.at("metrics.listen", "%v", err))
+	}
+	if m.Pprof && !m.Loopback() {
+		// A token would cross the network in the clear.
+		p = append(p, c.at("metrics.pprof", "everybody who reaches %s could profile the worker: let metrics.listen be loopback (from elsewhere: ssh -L), or set pprof to false", m.Listen))
+	}
+	return p
+}
+
 func (c *Config) checkAPI() (p []Problem) {
 	a := c.API
 	if (a.TLS != nil) && (a.TLS.Cert == "") != (a.TLS.Key == "") {
 		p = append(p, c.at("api.tls", "cert and key go together"))
 	}
-	if a.Address != "" {
-		u, err := url.Parse(a.Address)
-		if err != nil || u.User != nil || !(u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname())) {
-			p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	if a.Address != "" && !isAPIAddress(a.Address) {
+		p = append(p, c.at("api.address", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(a.Address)))
+	}
+	for _, address := range a.Workers {
+		if !isAPIAddress(address) {
+			p = append(p, c.at("api.workers", "%q is not https://host:port or unix:///path (http only on loopback)", shorten(address)))
 		}
+	}
+	if a.Owner != "" && !ownerPattern.MatchString(a.Owner) {
+		p = append(p, c.at("api.owner", "%q is not the name or the id of a user", shorten(a.Owner)))
 	}
 	p = append(p, c.checkCodec()...)
 	if a.Listen == "" {
 		return p
 	}
-	if path, ok := strings.CutPrefix(a.Listen, "unix://"); ok {
-		if !filepath.IsAbs(path) {
-			p = append(p, c.at("api.listen", "%q: the path of a socket is absolute, unix:///run/fairlead/api.sock", shorten(a.Listen)))
-		} else if len(path) > MaxSocketPath {
-			p = append(p, c.at("api.listen", "the path has %d bytes and a socket's path at most %d: use a shorter one", len(path), MaxSocketPath))
+	if strings.HasPrefix(a.Listen, "unix://") {
+		if err := checkSocket(a.Listen); err != nil {
+			p = append(p, c.at("api.listen", "%v", err))
 		}
 		return p
 	}
@@ -187,6 +239,23 @@ func (c *Config) checkAPI() (p []Problem) {
 	return p
 }
 
+func isAPIAddress(s string) bool {
+	u, err := url.Parse(s)
+	return err == nil && u.User == nil && (u.Scheme == "https" && u.Host != "" || u.Scheme == "unix" && u.Path != "" || u.Scheme == "http" && isLoopback(u.Hostname()))
+}
+
+// checkSocket checks unix:///path.
+func checkSocket(listen string) error {
+	path := strings.TrimPrefix(listen, "unix://")
+	if !filepath.IsAbs(path) {
+		return fmt.Errorf("%q: the path of a socket is absolute, unix:///run/fairlead/api.sock", shorten(listen))
+	}
+	if len(path) > MaxSocketPath {
+		return fmt.Errorf("the path has %d bytes and a socket's path at most %d: use a shorter one", len(path), MaxSocketPath)
+	}
+	return nil
+}
+
 func (c *Config) checkCodec() (p []Problem) {
 	a := c.API
 	for _, origin := range a.CodecOrigins {
@@ -197,8 +266,14 @@ func (c *Config) checkCodec() (p []Problem) {
 	if !c.Codec() {
 		return p
 	}
+	if strings.HasPrefix(a.CodecListen, "unix://") {
+		if err := checkSocket(a.CodecListen); err != nil {
+			p = append(p, c.at("api.codec_listen", "%v", err))
+		}
+		return p
+	}
 	if err := checkHostPort(a.CodecListen, true); err != nil {
-		return append(p, c.at("api.codec_listen", "%v, nor %s", err, CodecOff))
+		return append(p, c.at("api.codec_listen", "%v, nor unix:///path, nor %s", err, CodecOff))
 	}
 	if c.CodecLoopback() {
 		return p
@@ -218,6 +293,12 @@ func (c *Config) Codec() bool { return c.API.CodecListen != "" && c.API.CodecLis
 // CodecLoopback reports whether the codec endpoint is loopback.
 func (c *Config) CodecLoopback() bool {
 	host, _, err := net.SplitHostPort(c.API.CodecListen)
+	return err == nil && isLoopback(host)
+}
+
+// Loopback reports whether metrics are served only on this machine.
+func (m Metrics) Loopback() bool {
+	host, _, err := net.SplitHostPort(m.Listen)
 	return err == nil && isLoopback(host)
 }
 
@@ -254,6 +335,9 @@ func (c *Config) CheckFiles() error {
 		} else if info.IsDir() {
 			add(key, "%s is a folder", path)
 		}
+	}
+	if c.CodecLoopback() && c.API.TokenFile == "" {
+		add("api.codec_listen", "every user of this machine can reach %s: set api.token_file, or listen on a socket (unix:///path), or say off", c.API.CodecListen)
 	}
 	if c.Store.URL == "" {
 		add("store.url", "missing: say where blobs are kept, such as file:///var/lib/fairlead/store")

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
 
 // A Config is a config file with the defaults filled in. docs/reference/configuration.md
 // describes all keys.
@@ -17,6 +21,7 @@ type Config struct {
 	Deliver   Deliver   `yaml:"deliver"`
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
+	Bounds    Bounds    `yaml:"bounds"`
 	// SignWith is a private key file, agent, or agent:SHA256:….
 	SignWith string   `yaml:"sign_with"`
 	Timeouts Timeouts `yaml:"timeouts"`
@@ -35,6 +40,9 @@ type Temporal struct {
 	APIKeyFile string `yaml:"api_key_file"`
 	// PayloadKey is the file of payload keys; empty means that payloads stay plain.
 	PayloadKey string `yaml:"payload_key"`
+	// PayloadsSince is when payloads began to be encrypted for their place, in RFC 3339.
+	// Workflows that began earlier may have older payloads; empty means that there are none.
+	PayloadsSince string `yaml:"payloads_since"`
 }
 
 // TLS names certificate files.
@@ -62,11 +70,16 @@ type API struct {
 	// token.
 	Listen string `yaml:"listen"`
 	// Address is where others reach this API. ctl tries it first.
-	Address   string `yaml:"address"`
+	Address string `yaml:"address"`
+	// Workers are addresses of more workers. ctl trusts addresses of the config, but not
+	// those that it learns from Temporal.
+	Workers []string `yaml:"workers"`
+	// Owner is the user, by name or id, that the worker runs as, if root's ctl asks it.
+	Owner     string `yaml:"owner"`
 	TLS       *TLS   `yaml:"tls"`
 	TokenFile string `yaml:"token_file"`
-	// CodecListen is the host:port of the codec endpoint. Empty or off means none. It needs
-	// TLS and a token unless it is loopback.
+	// CodecListen is where the codec endpoint listens, as in Listen. Empty or off means none.
+	// A host:port needs a token and, unless it is loopback, TLS.
 	CodecListen  string   `yaml:"codec_listen"`
 	CodecOrigins []string `yaml:"codec_origins"`
 }
@@ -117,8 +130,11 @@ type Timeouts struct {
 // Metrics says where Prometheus metrics are served; empty means nowhere.
 type Metrics struct {
 	Listen string `yaml:"listen"`
-	// Pprof also serves Go's profiler at /debug/pprof.
+	// Pprof also serves Go's profiler at /debug/pprof, on a loopback address only.
 	Pprof bool `yaml:"pprof"`
+	// Hosts are more names by which the metrics are reached. localhost, IP addresses, the
+	// machine's name and, beyond loopback, names without a dot need not be listed.
+	Hosts []string `yaml:"hosts"`
 }
 
 // Seeds configures the care of logins.
@@ -163,6 +179,50 @@ type Hosts struct {
 	Check time.Duration `yaml:"check"`
 	// Leftovers is an interval; 0 means never.
 	Leftovers time.Duration `yaml:"leftovers"`
+	// DenyRead are further paths that sandboxed commands must not read, absolute or below
+	// the home folder of the host's user (~/).
+	DenyRead []string `yaml:"deny_read"`
+}
+
+// Bounds are the most that sessions may ask for. Every worker needs the same.
+type Bounds struct {
+	// Sandbox is the largest sandbox mode; empty means any.
+	Sandbox string `yaml:"sandbox"`
+	// ApprovalPolicies are those that are allowed; empty means all.
+	ApprovalPolicies []string `yaml:"approval_policies"`
+	// What is false is not allowed; nil is true.
+	Hooks        *bool `yaml:"hooks"`
+	Network      *bool `yaml:"network"`
+	ForwardAgent *bool `yaml:"forward_agent"`
+	Dir          *bool `yaml:"dir"`
+	Exec         *bool `yaml:"exec"`
+	// Hosts has further bounds of hosts with certain labels.
+	Hosts []HostBounds `yaml:"hosts"`
+}
+
+// HostBounds are Bounds of the hosts that have all Labels.
+type HostBounds struct {
+	Labels           map[string]string `yaml:"labels"`
+	Sandbox          string            `yaml:"sandbox"`
+	ApprovalPolicies []string          `yaml:"approval_policies"`
+	Hooks            *bool             `yaml:"hooks"`
+	Network          *bool             `yaml:"network"`
+	ForwardAgent     *bool             `yaml:"forward_agent"`
+	Dir              *bool             `yaml:"dir"`
+	Exec             *bool             `yaml:"exec"`
+}
+
+// Ceiling returns the bounds of all hosts.
+func (b Bounds) Ceiling() protocol.Ceiling {
+	return HostBounds{Sandbox: b.Sandbox, ApprovalPolicies: b.ApprovalPolicies, Hooks: b.Hooks, Network: b.Network,
+		ForwardAgent: b.ForwardAgent, Dir: b.Dir, Exec: b.Exec}.Ceiling()
+}
+
+// Ceiling returns the bounds without the labels.
+func (h HostBounds) Ceiling() protocol.Ceiling {
+	no := func(allowed *bool) bool { return allowed != nil && !*allowed }
+	return protocol.Ceiling{Sandbox: h.Sandbox, ApprovalPolicies: h.ApprovalPolicies, NoHooks: no(h.Hooks), NoNetwork: no(h.Network),
+		NoForwardAgent: no(h.ForwardAgent), NoDir: no(h.Dir), NoExec: no(h.Exec)}
 }
 
 // Codex's own defaults.
@@ -193,3 +253,11 @@ func Default() *Config {
 
 // Path returns the config's file; empty for Default.
 func (c *Config) Path() string { return c.path }
+
+// Since returns PayloadsSince, or zero.
+func (t *Temporal) Since() (time.Time, error) {
+	if t.PayloadsSince == "" {
+		return time.Time{}, nil
+	}
+	return time.Parse(time.RFC3339, t.PayloadsSince)
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -84,7 +85,9 @@ hosts: {check: 1s, leftovers: 9m}
 func TestTheCodecEndpointIsLoopbackOrGuarded(t *testing.T) {
 	for text, want := range map[string]string{
 		`{codec_listen: "127.0.0.1:7234", codec_origins: ["http://127.0.0.1:8233"]}`: "",
-		`{codec_listen: off}`: "",
+		`{codec_listen: off}`:                                                           "",
+		`{codec_listen: "unix:///run/codec.sock"}`:                                      "",
+		`{codec_listen: "unix://codec.sock"}`:                                           "api.codec_listen: ",
 		`{codec_listen: "0.0.0.0:7234", tls: {cert: c.pem, key: k.pem}, token_file: t}`: "",
 		`{codec_listen: "0.0.0.0:7234"}`:                                                "api.codec_listen: 0.0.0.0:7234 is not loopback: it needs api.token_file",
 		`{codec_listen: "0.0.0.0:7234", token_file: t}`:                                 "it needs api.tls",
@@ -95,6 +98,57 @@ func TestTheCodecEndpointIsLoopbackOrGuarded(t *testing.T) {
 		_, err := Parse("c.yaml", []byte("api: "+text+"\n"))
 		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%s: %v; want %q", text, err, want)
+		}
+	}
+}
+
+// The profiler shows what a worker does, and a token for it would cross the network in the
+// clear.
+func TestTheProfilerIsServedOnLoopbackAlone(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{listen: "127.0.0.1:9090", pprof: true}`: true, `{listen: "[::1]:9090", pprof: true}`: true, `{listen: "localhost:9090", pprof: true}`: true,
+		`{listen: "0.0.0.0:9090"}`: true, `{listen: ":9090", pprof: false}`: true, `{pprof: true}`: true, `{listen: ":9090", hosts: [worker-1.example]}`: true,
+		`{listen: "0.0.0.0:9090", pprof: true}`: false, `{listen: ":9090", pprof: true}`: false, `{listen: "worker-1:9090", pprof: true}`: false,
+		`{listen: ":9090", hosts: ["http://worker-1"]}`: false,
+	} {
+		_, err := Parse("/etc/fairlead/c.yaml", []byte("api: {token_file: t}\nmetrics: "+text+"\n"))
+		if (err == nil) != good || err != nil && !strings.Contains(err.Error(), "line 2: metrics.") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestWorkersAndOwnersAreChecked(t *testing.T) {
+	for text, good := range map[string]bool{
+		`{workers: ["https://worker-1.example:7443", "unix:///run/fairlead/api.sock", "http://127.0.0.1:7000"]}`: true,
+		`{workers: ["http://worker-1.example:7000"]}`:                                                            false, `{workers: ["worker-1"]}`: false, `{workers: ["https://ann:secret@worker-1"]}`: false,
+		`{owner: fairlead}`: true, `{owner: "999"}`: true, `{owner: "a b"}`: false, `{owner: "-1"}`: false,
+	} {
+		_, err := Parse("/etc/fairlead/c.yaml", []byte("api: "+text+"\n"))
+		if (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Every user of a machine reaches its loopback.
+func TestAWorkersCodecEndpointNeedsATokenUnlessItIsASocket(t *testing.T) {
+	dir := t.TempDir()
+	token := filepath.Join(dir, "token")
+	if err := os.WriteFile(token, []byte("sixteen-characters-or-more"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for listen, refused := range map[string]bool{
+		`codec_listen: "127.0.0.1:7234"`: true, `codec_listen: "localhost:7234"`: true, `codec_listen: "[::1]:7234"`: true,
+		`codec_listen: "127.0.0.1:7234", token_file: ` + token: false, `codec_listen: "unix:///run/codec.sock"`: false, `codec_listen: off`: false, "": false,
+	} {
+		c, err := Parse("c.yaml", []byte("api: {"+listen+"}\n"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.CheckFiles()
+		if got := err != nil && strings.Contains(err.Error(), "set api.token_file, or listen on a socket"); got != refused {
+			t.Errorf("%s: %v; want a refusal: %v", listen, err, refused)
 		}
 	}
 }
@@ -138,7 +192,7 @@ log:
 	if want := (Snapshots{Keep: 10, MaxAge: 720 * time.Hour, MaxBytes: 20 << 30}); c.Snapshots != want {
 		t.Errorf("read snapshots %+v", c.Snapshots)
 	}
-	if want := (Hosts{Check: 6 * time.Hour}); c.Hosts != want {
+	if want := (Hosts{Check: 6 * time.Hour}); !reflect.DeepEqual(c.Hosts, want) {
 		t.Errorf("read hosts %+v", c.Hosts)
 	}
 	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Turn: 24 * time.Hour}); c.Timeouts != want {

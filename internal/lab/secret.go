@@ -28,8 +28,8 @@ type Watch struct {
 // process shows, for as long as the program runs, so older ones are read
 // seldom: reading all of them every time takes most of a processor.
 const (
-	young  = 20
-	seldom = 10
+	young  = 50
+	seldom = 25
 )
 
 // WatchProcesses samples until Stop is called.
@@ -37,7 +37,7 @@ func WatchProcesses(secret string) *Watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Watch{stop: cancel, age: map[string]int{}}
 	w.wg.Go(func() {
-		tick := time.NewTicker(50 * time.Millisecond)
+		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
 		for {
 			w.sample([]byte(secret))

@@ -2,13 +2,17 @@ package lab
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"log/slog"
 	"path/filepath"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/log"
 
+	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/stack"
 )
 
 // Temporal connects to the stack's server with the stack's payload keys.
@@ -39,8 +43,24 @@ func (l *Lab) dial(ctx context.Context, codec func(namespace string) (*payload.C
 	}
 	opts := client.Options{HostPort: st.Temporal.Address, Namespace: st.Temporal.Namespace,
 		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler))}
+	if opts.ConnectionOptions.TLS, err = l.TLS(); err != nil {
+		return nil, err
+	}
 	c.Use(&opts)
 	return client.DialContext(ctx, opts)
+}
+
+// TLS returns the configuration of a client of the stack's server.
+func (l *Lab) TLS() (*tls.Config, error) {
+	info, err := stack.Read(l.State)
+	if err != nil {
+		return nil, err
+	}
+	files := info.TLS()
+	if files == nil {
+		return nil, errors.New("the stack has no certificates")
+	}
+	return certs.Client(files.CA, files.Cert, files.Key, "127.0.0.1"), nil
 }
 
 // Status is the output of `ctl status`.

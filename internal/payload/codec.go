@@ -4,21 +4,31 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"strings"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 	"google.golang.org/protobuf/proto"
 )
 
-// Metadata as in Temporal's samples, so that tools recognize encrypted payloads.
+// Metadata as in Temporal's samples, so that tools recognize encrypted payloads. The place
+// is our own.
 const (
 	encoding      = "binary/encrypted"
 	metadataKeyID = "encryption-key-id"
+	metadataPlace = "fairlead-for"
 )
+
+// formTwo ends the key id of a payload that is bound to a place. Programs that know only
+// the first form do not have a key of this id, so their workflows wait for a newer worker.
+const formTwo = "/2"
 
 // A Codec compresses long payloads and, if it has keys, encrypts all.
 type Codec struct {
-	seals []sealer // the first encrypts
+	namespace string
+	seals     []sealer // the first encrypts
+	since     time.Time
 }
 
 var _ converter.PayloadCodec = (*Codec)(nil)
@@ -26,21 +36,32 @@ var _ converter.PayloadCodec = (*Codec)(nil)
 type sealer struct {
 	id     string
 	cipher *xaes
-	bound  []byte
 }
 
-// NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt.
+// NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt. With
+// keys, it requires that payloads are encrypted for their place.
 func NewCodec(namespace string, keys ...Key) *Codec {
-	c := &Codec{}
+	c := &Codec{namespace: namespace}
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
 			panic(err)
 		}
-		c.seals = append(c.seals, sealer{k.id, x, []byte("fairlead payload 1\x00" + namespace + "\x00" + k.id)})
+		c.seals = append(c.seals, sealer{k.id, x})
 	}
 	return c
 }
+
+// Since returns a codec that also reads older forms (plain, and bound to the namespace
+// only) in workflows that began before t. With a zero t it does not.
+func (c *Codec) Since(t time.Time) *Codec {
+	other := *c
+	other.since = t
+	return &other
+}
+
+// ReadsOlder returns the time before which workflows may have older forms, or zero.
+func (c *Codec) ReadsOlder() time.Time { return c.since }
 
 // Encrypts reports whether payloads are encrypted, and with which key.
 func (c *Codec) Encrypts() (keyID string, ok bool) {
@@ -50,13 +71,18 @@ func (c *Codec) Encrypts() (keyID string, ok bool) {
 	return c.seals[0].id, true
 }
 
-// Encode implements converter.PayloadCodec.
+// Encode implements converter.PayloadCodec. Payloads of no known place can be read only by
+// Decode.
 func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return c.encode(place{}, payloads)
+}
+
+func (c *Codec) encode(at place, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
 		p, err := pack(p)
 		if err == nil && len(c.seals) > 0 {
-			p, err = c.seals[0].encrypt(p)
+			p, err = c.seals[0].encrypt(c.namespace, at.String(), p)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("encrypt a payload for Temporal: %w", err)
@@ -66,35 +92,40 @@ func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
-func (s *sealer) encrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
+func (s *sealer) encrypt(namespace, at string, p *commonpb.Payload) (*commonpb.Payload, error) {
 	buf := make([]byte, nonceSize, nonceSize+proto.Size(p)+tagSize)
 	rand.Read(buf)
 	buf, err := proto.MarshalOptions{}.MarshalAppend(buf, p)
 	if err != nil {
 		return nil, err
 	}
-	data, err := s.cipher.seal(buf, s.bound)
+	data, err := s.cipher.seal(buf, s.bound(namespace, at))
 	if err != nil {
 		return nil, err
 	}
 	return &commonpb.Payload{
-		Metadata: map[string][]byte{converter.MetadataEncoding: []byte(encoding), metadataKeyID: []byte(s.id)},
-		Data:     data,
+		Metadata: map[string][]byte{
+			converter.MetadataEncoding: []byte(encoding), metadataKeyID: []byte(s.id + formTwo), metadataPlace: []byte(at),
+		},
+		Data: data,
 	}, nil
 }
 
-// Decode implements converter.PayloadCodec. Its error is an *Error.
+func (s *sealer) bound(namespace, at string) []byte {
+	return []byte("fairlead payload 2\x00" + namespace + "\x00" + s.id + "\x00" + at)
+}
+
+func (s *sealer) boundToNamespace(namespace string) []byte {
+	return []byte("fairlead payload 1\x00" + namespace + "\x00" + s.id)
+}
+
+// Decode implements converter.PayloadCodec. It reads every payload of the namespace,
+// whatever its place and form, and plain ones. So it is for showing what Temporal keeps; a
+// decision must not rest on it. Its error is an *Error.
 func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
-		if Encrypted(p) {
-			plain, err := c.decrypt(p)
-			if err != nil {
-				return nil, err
-			}
-			p = plain
-		}
-		plain, err := unpack(p)
+		plain, err := c.open(p, string(p.GetMetadata()[metadataPlace]))
 		if err != nil {
 			return nil, err
 		}
@@ -103,19 +134,105 @@ func (c *Codec) Decode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 	return out, nil
 }
 
+// decodeAt reads a payload at its place. The workflow or activity began at that time; zero
+// if unknown.
+func (c *Codec) decodeAt(at place, began time.Time, p *commonpb.Payload) (*commonpb.Payload, error) {
+	form := formOf(p)
+	if form != boundForm {
+		if err := c.older(at, began, form); err != nil {
+			return nil, err
+		}
+		return c.open(p, "")
+	}
+	bound := string(p.GetMetadata()[metadataPlace])
+	plain, err := c.open(p, bound)
+	if err == nil && !at.takes(bound) {
+		return nil, &Error{Err: ErrMoved, at: at, met: "it was encrypted for " + shown(bound)}
+	}
+	return plain, err
+}
+
+// Accepts returns an error if the payload is refused as a part of a workflow's input.
+func (c *Codec) Accepts(workflowID string, began time.Time, p *commonpb.Payload) error {
+	_, err := c.decodeAt(place{kind: ofWorkflow, workflow: workflowID}, began, p)
+	return err
+}
+
+// older returns an error unless a payload of an older form is accepted at its place.
+func (c *Codec) older(at place, began time.Time, form form) error {
+	if len(c.seals) == 0 || !c.since.IsZero() && (began.IsZero() || began.Before(c.since)) {
+		return nil
+	}
+	return &Error{Err: ErrOlder, at: at, met: form.String(), began: began, since: c.since}
+}
+
+// absent returns an error if a value must not be missing at its place. A missing value
+// would be read as an empty one, and anybody can leave one out.
+func (c *Codec) absent(at place, began time.Time) error { return c.older(at, began, absentForm) }
+
+// A form is how a payload is kept.
+type form int
+
+const (
+	plainForm form = iota
+	namespaceForm
+	boundForm
+	absentForm
+)
+
+func (f form) String() string {
+	switch f {
+	case namespaceForm:
+		return "it is encrypted for the namespace only"
+	case absentForm:
+		return "it is missing"
+	}
+	return "it is not encrypted"
+}
+
+func formOf(p *commonpb.Payload) form {
+	switch {
+	case !Encrypted(p):
+		return plainForm
+	case strings.HasSuffix(string(p.GetMetadata()[metadataKeyID]), formTwo):
+		return boundForm
+	}
+	return namespaceForm
+}
+
+// Older reports whether a payload is plain, or encrypted as before payloads were bound to
+// their place.
+func Older(p *commonpb.Payload) bool { return formOf(p) != boundForm }
+
 // Encrypted reports whether any program has encrypted a payload.
 func Encrypted(p *commonpb.Payload) bool {
 	return string(p.GetMetadata()[converter.MetadataEncoding]) == encoding
 }
 
-func (c *Codec) decrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
-	id := string(p.GetMetadata()[metadataKeyID])
+// open decrypts a payload of any form that is bound to the place at.
+func (c *Codec) open(p *commonpb.Payload, at string) (*commonpb.Payload, error) {
+	if Encrypted(p) {
+		plain, err := c.decrypt(p, at)
+		if err != nil {
+			return nil, err
+		}
+		p = plain
+	}
+	return unpack(p)
+}
+
+func (c *Codec) decrypt(p *commonpb.Payload, at string) (*commonpb.Payload, error) {
+	id, two := strings.CutSuffix(string(p.GetMetadata()[metadataKeyID]), formTwo)
 	for i := range c.seals {
 		s := &c.seals[i]
 		if s.id != id {
 			continue
 		}
-		data, err := s.cipher.open(p.GetData(), s.bound)
+		bound := s.boundToNamespace(c.namespace)
+		if two {
+			bound = s.bound(c.namespace, at)
+		}
+		data, err := s.cipher.open(p.GetData(), bound)
 		if err != nil {
 			return nil, &Error{KeyID: id, Err: err}
 		}
@@ -130,6 +247,28 @@ func (c *Codec) decrypt(p *commonpb.Payload) (*commonpb.Payload, error) {
 		e.Have = append(e.Have, s.id)
 	}
 	return nil, e
+}
+
+// Rebind encrypts payloads of an older form for the input of a workflow, and reports
+// whether there were any.
+func (c *Codec) Rebind(workflowID string, payloads []*commonpb.Payload) (_ []*commonpb.Payload, changed bool, _ error) {
+	out := make([]*commonpb.Payload, len(payloads))
+	for i, p := range payloads {
+		out[i] = p
+		if !Older(p) {
+			continue
+		}
+		plain, err := c.Decode([]*commonpb.Payload{p})
+		if err != nil {
+			return nil, false, err
+		}
+		bound, err := c.encode(place{kind: ofWorkflow, workflow: workflowID}, plain)
+		if err != nil {
+			return nil, false, err
+		}
+		out[i], changed = bound[0], true
+	}
+	return out, changed, nil
 }
 
 // known returns "" for an id that does not have the form of ours, so that errors do not

@@ -3,116 +3,227 @@ package payload
 import (
 	"context"
 	"errors"
+	"fmt"
+	"reflect"
+	"sync/atomic"
+	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
-	failurepb "go.temporal.io/api/failure/v1"
+	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
-	"google.golang.org/protobuf/proto"
+	"go.temporal.io/sdk/workflow"
 )
 
 // Use makes a client and its workers encrypt payloads. Call it also without keys: then
 // others' encrypted payloads are refused with a clear error.
 func (c *Codec) Use(opts *client.Options) {
 	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
+	if in := c.Interceptor(); in != nil {
+		opts.Interceptors = append(opts.Interceptors, in)
+	}
 }
 
-// DataConverter returns Temporal's default converter with the codec around it.
-func (c *Codec) DataConverter() converter.DataConverter {
-	return dataConverter{DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)}
+// DataConverter returns Temporal's default converter with the codec around it. Clients and
+// workers tell it the place of each payload. Without that, it reads as Codec.Decode does.
+func (c *Codec) DataConverter() converter.DataConverter { return dataConverter{codec: c} }
+
+// Of returns the converter for the input, the result and the memo of a workflow that began
+// at that time; zero if unknown.
+func (c *Codec) Of(workflowID string, began time.Time) converter.DataConverter {
+	return dataConverter{codec: c, at: place{kind: ofWorkflow, workflow: workflowID}, placed: true, began: began}
 }
 
 // A dataConverter panics in a workflow if a key is missing: the workflow task fails and is
 // retried until a worker has the key. After an error, the SDK would drop a signal, and fail
-// a workflow whose input it cannot decode.
+// a workflow whose input it cannot decode. For the same reason it panics if the input has
+// an older form: the user may yet say that it is accepted.
 type dataConverter struct {
-	converter.DataConverter
-	inWorkflow bool
+	codec  *Codec
+	at     place
+	placed bool // at is known
+	began  time.Time
+	run    *run // of the converters that the SDK derives for one run of a workflow
+	own    bool // bound to the context of that run
 }
 
-var _ converter.ContextAware = dataConverter{}
+// A run is what the SDK tells only a converter that is bound to the workflow's context.
+type run struct {
+	began atomic.Int64 // in Unix nanoseconds; 0 if not known yet
+	begun atomic.Bool  // its input was read
+}
+
+var (
+	_ converter.ContextAware                          = dataConverter{}
+	_ converter.DataConverterWithSerializationContext = dataConverter{}
+)
+
+// WithSerializationContext implements converter.DataConverterWithSerializationContext.
+func (d dataConverter) WithSerializationContext(ctx converter.SerializationContext) converter.DataConverter {
+	return dataConverter{codec: d.codec, at: placeOf(ctx), placed: true, run: &run{}}
+}
 
 // WithWorkflowContext implements converter.ContextAware.
-func (d dataConverter) WithWorkflowContext(converter.WorkflowContext) converter.DataConverter {
-	return dataConverter{d.DataConverter, true}
+func (d dataConverter) WithWorkflowContext(ctx converter.WorkflowContext) converter.DataConverter {
+	info := workflow.GetInfo(ctx)
+	d.own, d.began = true, info.WorkflowStartTime
+	if d.run != nil && d.at.kind == ofWorkflow && d.at.workflow == info.WorkflowExecution.ID {
+		d.run.began.Store(d.began.UnixNano())
+	} else {
+		d.run = nil
+	}
+	return d
 }
 
 // WithContext implements converter.ContextAware.
-func (d dataConverter) WithContext(context.Context) converter.DataConverter { return d }
+func (d dataConverter) WithContext(ctx context.Context) converter.DataConverter {
+	if d.at.kind == ofActivity && activity.IsActivity(ctx) {
+		d.began = activity.GetInfo(ctx).ScheduledTime
+	}
+	return d
+}
+
+func (d dataConverter) beganAt() time.Time {
+	if d.began.IsZero() && d.run != nil {
+		if ns := d.run.began.Load(); ns != 0 {
+			return time.Unix(0, ns)
+		}
+	}
+	return d.began
+}
+
+// A message is the argument of a signal or an update, with its kind and name.
+type message struct {
+	kind  placeKind
+	name  string
+	value any
+}
+
+// A sealed is the argument of an update, before its handler says which update it is.
+type sealed struct {
+	payload *commonpb.Payload
+	by      dataConverter
+}
+
+// ToPayload implements converter.DataConverter.
+func (d dataConverter) ToPayload(value any) (*commonpb.Payload, error) {
+	at := d.at
+	if m, ok := value.(message); ok {
+		at, value = at.message(m.kind, m.name), m.value
+	}
+	p, err := converter.GetDefaultDataConverter().ToPayload(value)
+	if p == nil || err != nil {
+		return p, err
+	}
+	out, err := d.codec.encode(at, []*commonpb.Payload{p})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+// ToPayloads implements converter.DataConverter.
+func (d dataConverter) ToPayloads(values ...any) (*commonpb.Payloads, error) {
+	if len(values) == 0 {
+		return nil, nil
+	}
+	out := &commonpb.Payloads{}
+	for i, value := range values {
+		p, err := d.ToPayload(value)
+		if err != nil {
+			return nil, fmt.Errorf("values[%d]: %w", i, err)
+		}
+		out.Payloads = append(out.Payloads, p)
+	}
+	return out, nil
+}
 
 // FromPayload implements converter.DataConverter.
 func (d dataConverter) FromPayload(p *commonpb.Payload, to any) error {
-	return d.insist(d.DataConverter.FromPayload(p, to))
+	if p == nil {
+		return nil
+	}
+	return d.insist(d.read(p, to))
 }
 
 // FromPayloads implements converter.DataConverter.
 func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
-	return d.insist(d.DataConverter.FromPayloads(p, to...))
+	all := p.GetPayloads()
+	if len(all) < len(to) && d.placed {
+		if err := d.codec.absent(d.at, d.beganAt()); err != nil {
+			return d.insist(err)
+		}
+	}
+	for i := range min(len(all), len(to)) {
+		if err := d.insist(d.read(all[i], to[i])); err != nil {
+			return fmt.Errorf("payload item %d: %w", i, err)
+		}
+	}
+	if d.own && d.run != nil {
+		d.run.begun.Store(true)
+	}
+	return nil
+}
+
+func (d dataConverter) read(p *commonpb.Payload, to any) error {
+	if to, ok := to.(*sealed); ok {
+		*to = sealed{p, d}
+		return nil
+	}
+	plain, err := d.decode(p)
+	if err != nil {
+		return err
+	}
+	return converter.GetDefaultDataConverter().FromPayload(plain, to)
+}
+
+func (d dataConverter) decode(p *commonpb.Payload) (*commonpb.Payload, error) {
+	if d.placed {
+		return d.codec.decodeAt(d.at, d.beganAt(), p)
+	}
+	out, err := d.codec.Decode([]*commonpb.Payload{p})
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
 }
 
 func (d dataConverter) insist(err error) error {
-	if d.inWorkflow && errors.Is(err, ErrNoKey) {
+	if d.own && errors.Is(err, ErrNoKey) || d.own && d.run != nil && !d.run.begun.Load() && errors.Is(err, ErrOlder) {
 		panic(err)
 	}
 	return err
 }
 
-// FailureConverter encrypts the text of errors, which may quote content, if there is a key.
-// Types of errors stay plain.
-func (c *Codec) FailureConverter() converter.FailureConverter {
-	_, encrypts := c.Encrypts()
-	data := converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), c)
-	return failureConverter{
-		FailureConverter: temporal.NewDefaultFailureConverter(temporal.DefaultFailureConverterOptions{DataConverter: data, EncodeCommonAttributes: encrypts}),
-		codec:            c,
-	}
-}
-
-type failureConverter struct {
-	converter.FailureConverter
-	codec *Codec
-}
-
-// FailureToError implements converter.FailureConverter. It explains a text that cannot be
-// decrypted; the SDK only says "Encoded failure".
-func (f failureConverter) FailureToError(failure *failurepb.Failure) error {
-	for at := failure; at != nil; at = at.GetCause() {
-		if f.codec.unreadable(at) != nil {
-			failure = proto.Clone(failure).(*failurepb.Failure)
-			f.codec.explain(failure)
-			break
-		}
-	}
-	return f.FailureConverter.FailureToError(failure)
-}
-
-func (c *Codec) explain(failure *failurepb.Failure) {
-	for at := failure; at != nil; at = at.GetCause() {
-		if err := c.unreadable(at); err != nil {
-			at.Message = err.Error()
-		}
-	}
-}
-
-// unreadable returns why a failure's text, without causes, cannot be decrypted.
-func (c *Codec) unreadable(failure *failurepb.Failure) error {
-	if failure.GetEncodedAttributes() == nil {
-		return nil
-	}
-	_, err := c.Decode([]*commonpb.Payload{failure.GetEncodedAttributes()})
-	return err
-}
-
-// Message returns the text of a failure that the SDK did not decode.
-func (c *Codec) Message(failure *failurepb.Failure) string {
-	if failure.GetEncodedAttributes() == nil {
-		return failure.GetMessage()
-	}
-	if err := c.unreadable(failure); err != nil {
+// ToString implements converter.DataConverter.
+func (d dataConverter) ToString(p *commonpb.Payload) string {
+	plain, err := d.decode(p)
+	if err != nil {
 		return err.Error()
 	}
-	read := proto.Clone(failure).(*failurepb.Failure)
-	converter.DecodeCommonFailureAttributes(c.DataConverter(), read)
-	return read.GetMessage()
+	return converter.GetDefaultDataConverter().ToString(plain)
+}
+
+// ToStrings implements converter.DataConverter.
+func (d dataConverter) ToStrings(p *commonpb.Payloads) []string {
+	if p == nil {
+		return nil
+	}
+	out := make([]string, len(p.GetPayloads()))
+	for i, p := range p.GetPayloads() {
+		out[i] = d.ToString(p)
+	}
+	return out
+}
+
+// open reads the argument of an update into a new value of type t.
+func (s sealed) open(ctx workflow.Context, name string, t reflect.Type) (reflect.Value, error) {
+	v := reflect.New(t)
+	d := s.by
+	if s.payload == nil || d.codec == nil {
+		return v.Elem(), nil // FromPayloads has accepted that it is missing
+	}
+	d.began = workflow.GetInfo(ctx).WorkflowStartTime
+	d.at = d.at.message(toUpdate, name)
+	return v.Elem(), d.read(s.payload, v.Interface())
 }

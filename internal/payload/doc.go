@@ -15,19 +15,32 @@
 //
 //   - decoding a payload that was changed, or is of another namespace, returns ErrTorn;
 //     without the key, ErrNoKey. It never returns wrong bytes or the ciphertext;
-//   - a plain payload is accepted, so that older histories and messages of Temporal's own
-//     CLI and UI can be read;
+//   - with a key, a payload is accepted only at the place for which it was encrypted: a
+//     workflow, an activity's type in a workflow, or a signal or an update by its name.
+//     Elsewhere it returns ErrMoved. A plain or missing one returns ErrOlder;
+//   - a refused signal is dropped and logged, at each replay again. A refused update is
+//     rejected and does not get into the history. A refused query fails. A refused input of
+//     an activity fails the attempt, and a refused result is an error of the activity. None
+//     blocks a workflow;
 //   - a payload of 128 KiB or more is compressed (binary/zstd) before it is encrypted, also
 //     without keys. Temporal's limit of 2 MiB applies to the result;
-//   - in a workflow ErrNoKey fails the workflow task, which is retried until a worker has
-//     the key;
+//   - in a workflow ErrNoKey, and ErrOlder for its input, fail the workflow task, which is
+//     retried until a worker reads it;
 //   - everything here is safe for concurrent use.
 //
 // The cipher is C2SP's XAES-256-GCM, so random nonces (24 bytes) do not run out. The
-// format's version, the namespace and the key's id are authenticated. The workflow is not,
-// because the UI decodes payloads without naming it; and an attacker who can write to
-// Temporal need not swap encrypted payloads, because plain ones are accepted.
+// format's version, the namespace, the key's id and the place are authenticated.
+//
+// Older forms are plain payloads, and those that are bound to the namespace only. A codec
+// reads them in workflows that began before the time that the user names (Since). The time
+// decides alone, so a replay decides as before. Where the SDK does not say when a workflow
+// began, such as for the answer to a client, a codec with such a time reads older forms.
+//
+// A place does not name the run, the activity's id or the direction. So whoever may write to
+// Temporal can repeat what was said at a place: start a closed workflow again with its
+// input, or return an earlier result of the same type of activity in the same workflow.
+// Types, ids, timers and failures without a text are plain and can be forged.
 //
 // The metadata is as in Temporal's samples. encryption-key-id reveals nothing about the
-// key.
+// key. fairlead-for is the place, so that the UI, which does not name it, can decode.
 package payload

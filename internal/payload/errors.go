@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 var (
@@ -11,21 +12,35 @@ var (
 	ErrNoKey = errors.New("encrypted with a key that is not here")
 	// ErrTorn means that an encrypted payload was cut, changed or copied from elsewhere.
 	ErrTorn = errors.New("payload is torn, or of another namespace")
+	// ErrMoved means that a payload was encrypted for another workflow, activity, signal or
+	// update.
+	ErrMoved = errors.New("payload was encrypted for another place")
+	// ErrOlder means that a payload is not encrypted for its place, and must be.
+	ErrOlder = errors.New("payload is not encrypted for its place")
 	// ErrKeyFile means that the key file cannot be used.
 	ErrKeyFile = errors.New("not a file of payload keys")
 )
 
-// An Error says why a payload cannot be decrypted and what to do. It wraps ErrNoKey or
-// ErrTorn.
+// An Error says why a payload cannot be decrypted or is refused, and what to do. It wraps
+// ErrNoKey, ErrTorn, ErrMoved or ErrOlder.
 type Error struct {
 	KeyID string   // of the needed key; empty if unknown
 	Have  []string // ids of our keys
 	Err   error
+
+	at           place  // where it was met
+	met          string // what was met there
+	began, since time.Time
 }
 
 func (e *Error) Error() string {
-	if errors.Is(e.Err, ErrTorn) {
+	switch {
+	case errors.Is(e.Err, ErrTorn):
 		return fmt.Sprintf("decrypt a payload of Temporal's: %v", e.Err)
+	case errors.Is(e.Err, ErrMoved):
+		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused here: somebody has copied it", e.at.describe(), e.met)
+	case errors.Is(e.Err, ErrOlder):
+		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused (%s)", e.at.describe(), e.met, e.migration())
 	}
 	if e.KeyID == "" {
 		return "decrypt a payload of Temporal's: it is encrypted, but not by Fairlead"
@@ -36,6 +51,18 @@ func (e *Error) Error() string {
 	}
 	return fmt.Sprintf("decrypt a payload of Temporal's: it needs payload key %s, and this program has %s (set temporal.payload_key to the key file that the workers use; keep old keys in that file as long as histories need them)",
 		e.KeyID, have)
+}
+
+func (e *Error) migration() string {
+	const how = "set temporal.payloads_since of every worker and ctl to the time of the upgrade"
+	switch {
+	case e.since.IsZero():
+		return "if it was written by an older version or before there was a key, " + how
+	case e.began.IsZero():
+		return "temporal.payloads_since is " + e.since.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("this began at %s, and only what began before temporal.payloads_since, %s, may have older payloads",
+		e.began.UTC().Format(time.RFC3339), e.since.UTC().Format(time.RFC3339))
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -89,7 +89,7 @@ func TestEveryPayloadComesBackAndNothingOfItIsSeen(t *testing.T) {
 		if bytes.Contains(raw, []byte("marked")) || bytes.Contains(raw, []byte("json/plain")) {
 			t.Errorf("%v can be read: %q", v, raw)
 		}
-		if string(sealed.Metadata["encoding"]) != "binary/encrypted" || string(sealed.Metadata["encryption-key-id"]) != c.seals[0].id {
+		if string(sealed.Metadata["encoding"]) != "binary/encrypted" || string(sealed.Metadata["encryption-key-id"]) != c.seals[0].id+"/2" {
 			t.Errorf("metadata %q", sealed.Metadata)
 		}
 		if again := encode(t, c, p); bytes.Equal(again.Data, sealed.Data) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
 )
 
@@ -29,14 +30,49 @@ type ServeOptions struct {
 	Loopback bool
 }
 
-// Handler returns a codec endpoint for Temporal's UI and CLI.
+// Handler returns a codec endpoint for Temporal's UI and CLI. It decodes every payload of
+// the namespace. What it encodes is bound to a place, so its URL must name one:
+//
+//	…/codec/workflow/ID               input and answers
+//	…/codec/workflow/ID/signal/NAME   a signal's argument
+//	…/codec/workflow/ID/update/NAME   an update's argument
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
-	codec := converter.NewPayloadCodecHTTPHandler(c)
-	for _, what := range []string{"/decode", "/encode"} {
-		mux.Handle("POST "+Path+what, codec)
+	decode := converter.NewPayloadCodecHTTPHandler(c)
+	for path, at := range map[string]func(*http.Request) place{
+		"/workflow/{id}": func(r *http.Request) place { return place{kind: ofWorkflow, workflow: r.PathValue("id")} },
+		"/workflow/{id}/signal/{name}": func(r *http.Request) place {
+			return place{kind: toSignal, workflow: r.PathValue("id"), name: r.PathValue("name")}
+		},
+		"/workflow/{id}/update/{name}": func(r *http.Request) place {
+			return place{kind: toUpdate, workflow: r.PathValue("id"), name: r.PathValue("name")}
+		},
+	} {
+		mux.Handle("POST "+Path+path+"/decode", decode)
+		mux.HandleFunc("POST "+Path+path+"/encode", func(w http.ResponseWriter, r *http.Request) {
+			converter.NewPayloadCodecHTTPHandler(encoder{c, at(r)}).ServeHTTP(w, r)
+		})
 	}
+	mux.Handle("POST "+Path+"/decode", decode)
+	mux.HandleFunc("POST "+Path+"/encode", func(w http.ResponseWriter, r *http.Request) {
+		if _, encrypts := c.Encrypts(); !encrypts {
+			decode.ServeHTTP(w, r) // nothing is encrypted or bound
+			return
+		}
+		http.Error(w, "encode a payload: it is encrypted for one workflow, and the URL names none: let the codec endpoint be "+
+			Path+"/workflow/ID, "+Path+"/workflow/ID/signal/NAME or "+Path+"/workflow/ID/update/NAME (write / in an id as %2F), or use ctl", http.StatusBadRequest)
+	})
 	return guard{opts, mux}
+}
+
+// An encoder encodes for a place.
+type encoder struct {
+	*Codec
+	at place
+}
+
+func (e encoder) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return e.encode(e.at, payloads)
 }
 
 type guard struct {

@@ -22,6 +22,7 @@ const (
 	RuleRequest   = "builtin:request" // the request cannot be judged
 	RuleUnknown   = "builtin:unknown" // an accept has unknown effects, or effects that the rule did not look at
 	RulePerson    = "builtin:person"  // only a person can answer it
+	RulePlace     = "builtin:place"   // a rule accepts by name, but not by where the paths lead on the host
 	RulePerTurn   = "limit:approvals_per_turn"
 	RulePerMinute = "limit:approvals_per_minute"
 )
@@ -29,7 +30,7 @@ const (
 // Decide decides a request. The verdict depends only on the policy file and the request,
 // and the work is bounded. A rule that breaks declines.
 func (p *Policy) Decide(r Request) Verdict {
-	v, _ := p.decide(r)
+	v, _, _ := p.decide(r)
 	return v
 }
 
@@ -46,32 +47,32 @@ type Explanation struct {
 // Explain is Decide with the facts and the cost, for authors of policies.
 func (p *Policy) Explain(r Request) Explanation {
 	e := Explanation{Limit: maxCost, Words: []string{}, Paths: []string{}}
-	e.Verdict, e.Cost = p.decide(r)
-	if e.Rule == RuleRequest || e.Rule == RuleBroken {
+	var f *facts
+	if e.Verdict, e.Cost, f = p.decide(r); f == nil {
 		return e
 	}
-	f := factsOf(r)
 	e.Plain = f.plain
 	e.Words, e.Paths = append(e.Words, f.words...), append(e.Paths, f.Paths...)
 	return e
 }
 
-func (p *Policy) decide(r Request) (Verdict, uint64) {
+// decide returns no facts if the request was not judged.
+func (p *Policy) decide(r Request) (Verdict, uint64, *facts) {
 	if why := p.Broken(); why != "" {
 		v := Verdict{Outcome: Decline, Rule: RuleBroken, Reason: "the policy cannot be used: " + why}
 		if p != nil {
 			v.Policy = p.Digest
 		}
-		return v, 0
+		return v, 0, nil
 	}
 	if err := r.check(); err != nil {
-		return Verdict{Decline, RuleRequest, "this request cannot be judged: " + err.Error(), p.Digest}, 0
+		return Verdict{Decline, RuleRequest, "this request cannot be judged: " + err.Error(), p.Digest}, 0, nil
 	}
 	f := factsOf(r)
 	v, cost := p.byRules(&f)
 	v = p.limited(v, r.Counts)
 	v.Policy = p.Digest
-	return v, cost
+	return v, cost, &f
 }
 
 // byRules returns the verdict of the first rule that holds or breaks.

@@ -97,10 +97,33 @@
 //	counts.in_turn, counts.in_minute, counts.in_session, counts.accepted, counts.declined
 //	                approval requests before this one; in_minute: in the 60 seconds before
 //
-// A relative path is taken below cwd or, without cwd, below work. Paths are compared by
-// name, byte by byte; link/../x is the same as x. A policy cannot see whether a folder is a
-// symbolic link, or whether .GIT is .git on that host. To exclude a name at any place:
-// paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
+// A relative path is taken below cwd or, without cwd, below work. Paths are compared byte by
+// byte. A policy cannot see whether .GIT is .git on that host. To exclude a name at any
+// place: paths.exists(p, p.matches("(?i)/\\.git(/|$)")).
+//
+// # Symbolic links
+//
+// The model can make links in its work folder. So if a rule up to the deciding one looks at
+// cwd, work, paths, changes, grant_root, wants.read or wants.write, the session's host is
+// asked where all of these lead: links are followed, .. after a link is the parent of the
+// link's target, and what does not exist keeps its name. The rules then decide again with
+// the places in place of the names, once with the last name as it is (a link that is
+// removed or renamed), and once with the last name resolved (a file that is written). The
+// strictest verdict counts: a rule that accepts must hold for the names and for the places,
+// and a rule that declines needs to hold for one of them. Write the paths of rules as they
+// are on the host without links.
+//
+// If the places differ so that no rule accepts, or the host cannot say them (it does not
+// answer, links go in a circle, a folder cannot be searched, there are more than 1000
+// paths), people are asked, by the rule builtin:place. An accept for the session becomes an
+// accept once, except for a command in the work folder itself: codex compares later
+// requests by name, and the model could change a link meanwhile.
+//
+// A verdict is about the moment at which the host was asked. Codex writes an accepted patch
+// outside of the sandbox, and follows links. Between the host's answer and the write lies
+// about one round trip, in which a process that the model left running can replace a folder
+// by a link. Other names of a file (hard links) cannot be seen. Paths in the words of a
+// command are only words. `ctl policy test` asks no host and takes each name for the place.
 //
 // # What a rule can say
 //
@@ -163,6 +186,9 @@
 //     if the request has them, because a condition on all elements of an empty list is
 //     true. Nor does it count if codex did not say what it would do. Then people are asked,
 //     by the rule builtin:unknown;
+//   - an accept by a rule that looked at paths counts only if the rules also accept the
+//     places where the paths lead on the host. Otherwise people are asked, by the rule
+//     builtin:place;
 //   - above the limits nothing is accepted, by the rules limit:approvals_per_turn and
 //     limit:approvals_per_minute;
 //   - a rule that breaks (a missing label, an index out of range, too much work) declines,

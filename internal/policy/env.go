@@ -2,6 +2,7 @@ package policy
 
 import (
 	"reflect"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -121,7 +122,10 @@ func (f *facts) value(name string) (v any, found bool) {
 }
 
 // ResolveName implements cel.Activation.
-func (f *facts) ResolveName(name string) (any, bool) { return f.value(name) }
+func (f *facts) ResolveName(name string) (any, bool) {
+	f.looked = f.looked || slices.Contains(places, name)
+	return f.value(name)
+}
 
 // Parent implements cel.Activation.
 func (f *facts) Parent() cel.Activation { return nil }

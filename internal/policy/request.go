@@ -54,6 +54,9 @@ type Request struct {
 	Tool        string          `json:"tool,omitempty"` // of Server, or one of ours
 	// Arguments is JSON with sorted keys and no spaces.
 	Arguments string `json:"arguments,omitempty"`
+
+	// where, if set, says where a path leads on the host.
+	where func(path string, changed bool) string
 }
 
 // A Change is one file of a file change.
@@ -143,6 +146,8 @@ type facts struct {
 	wants  wants
 	beside []string // not in the changes
 	up     bool     // a path contains ..
+	named  []string // all paths, cwd and work, absolute, with their ..
+	looked bool     // a rule looked at a path, at cwd or at work
 }
 
 func factsOf(r Request) facts {
@@ -155,29 +160,32 @@ func factsOf(r Request) facts {
 	if r.Kind == Command && r.Action == "" && r.NetworkHost == "" && f.wants.nothing() {
 		f.words, f.plain = shellwords.Split(r.Command)
 	}
-	abs := func(p string) string {
-		f.up = f.up || goesUp(p) || !path.IsAbs(p) && goesUp(r.CWD)
-		return absolute(p, r.CWD, r.Work)
+	if cwd, work := f.place(r.CWD, false), f.place(r.Work, false); r.where != nil {
+		f.CWD, f.Work = cwd, work
 	}
-	each := func(ps []string) (all []string) {
+	abs := func(p string, changed bool) string {
+		f.up = f.up || goesUp(p) || !path.IsAbs(p) && goesUp(r.CWD)
+		return f.place(absolute(p, r.CWD, r.Work), changed)
+	}
+	each := func(ps []string, changed bool) (all []string) {
 		for _, p := range ps {
-			all = append(all, abs(p))
+			all = append(all, abs(p, changed))
 		}
 		return all
 	}
-	f.wants.read, f.wants.write = each(f.wants.read), each(f.wants.write)
+	f.wants.read, f.wants.write = each(f.wants.read, false), each(f.wants.write, false)
 	f.Changes = slices.Clone(r.Changes)
 	changed := map[string]bool{}
 	all := slices.Concat(f.wants.read, f.wants.write)
 	if r.GrantRoot != "" {
-		f.GrantRoot = abs(r.GrantRoot)
+		f.GrantRoot = abs(r.GrantRoot, false)
 		all = append(all, f.GrantRoot)
 	}
 	for i, c := range f.Changes {
-		f.Changes[i].Path = abs(c.Path)
+		f.Changes[i].Path = abs(c.Path, true)
 		ends := []string{f.Changes[i].Path}
 		if c.MovedTo != "" {
-			f.Changes[i].MovedTo = abs(c.MovedTo)
+			f.Changes[i].MovedTo = abs(c.MovedTo, true)
 			ends = append(ends, f.Changes[i].MovedTo)
 		}
 		for _, p := range ends {
@@ -185,7 +193,7 @@ func factsOf(r Request) facts {
 		}
 		all = append(all, ends...)
 	}
-	for _, p := range each(r.Paths) {
+	for _, p := range each(r.Paths, true) {
 		if !changed[p] {
 			f.beside = append(f.beside, p)
 		}
@@ -196,14 +204,27 @@ func factsOf(r Request) facts {
 	return f
 }
 
-// absolute returns p as a clean absolute path, or p itself, which is under no folder.
+// place notes p, which is absolute or cannot be made so, and returns where it leads, or its
+// clean name. changed says that the request may remove or rename p itself.
+func (f *facts) place(p string, changed bool) string {
+	if path.IsAbs(p) {
+		f.named = append(f.named, p)
+		if f.where != nil {
+			return f.where(p, changed)
+		}
+		return path.Clean(p)
+	}
+	return p
+}
+
+// absolute returns p as an absolute path, or p itself, which is under no folder.
 func absolute(p, cwd, work string) string {
 	if p == "" || path.IsAbs(p) {
-		return cleaned(p)
+		return p
 	}
 	for _, base := range []string{cwd, work} {
 		if path.IsAbs(base) {
-			return cleaned(base + "/" + p)
+			return base + "/" + p
 		}
 	}
 	return p

@@ -104,7 +104,7 @@ type HostHealth struct {
 const (
 	HealthOK          = "ok"
 	HealthSuspect     = "suspect"
-	HealthQuarantined = "quarantined" // probes fail too: no sessions until one succeeds
+	HealthQuarantined = "quarantined" // probes fail too, or it sends too much: no sessions until one succeeds
 )
 
 // Draining says how a host is emptied.
@@ -194,6 +194,9 @@ type SetSeed struct {
 	Policy *string `json:"policy,omitempty"`
 	// Amend offers amendments: decisions that change codex's rules permanently.
 	Amend *bool `json:"amend,omitempty"`
+	// Bounds replaces what sessions with the seed may ask for; the zero value means
+	// anything.
+	Bounds *Ceiling `json:"bounds,omitempty"`
 }
 
 // ReviveSeed lets a seed go on with its stored generation. It gives up logins that could
@@ -234,6 +237,7 @@ type SeedView struct {
 	Exported *SeedExport   `json:"exported,omitempty"`
 	Policy   *PolicyView   `json:"policy,omitempty"`
 	Amend    bool          `json:"amend,omitempty"`
+	Bounds   *Ceiling      `json:"bounds,omitempty"`
 
 	Ref     *SeedRef `json:"ref,omitempty"`
 	Deleted bool     `json:"deleted,omitempty"`
@@ -346,6 +350,8 @@ type PlaceQuery struct {
 	Host   string            `json:"host,omitempty"`
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"`
+	// Elsewhere says that the worker's own machine will not do.
+	Elsewhere bool `json:"elsewhere,omitempty"`
 }
 
 // PlaceView has the hosts that can serve the session, or the reason why none ever can.

@@ -68,6 +68,9 @@ type Layout struct {
 	WorkDir   string `json:"work_dir"`   // Dir/work, or --dir
 	OwnWork   bool   `json:"own_work"`   // Fairlead made WorkDir and may remove it
 	Codex     string `json:"codex"`      // the binary
+	// CodexSums is the SHA-256 of the list of files of codex's package, which is verified
+	// before each start; empty if Fairlead did not bring codex.
+	CodexSums string `json:"codex_sums,omitempty"`
 }
 
 // SeedFile describes one file of a seed.
@@ -90,7 +93,7 @@ type HostLost struct {
 	Why   string    `json:"why"`
 }
 
-// HostAway says that a watched host cannot be reached.
+// HostAway says that a host cannot be reached, or sends too much.
 type HostAway struct {
 	Host    string  `json:"host"`
 	Problem Problem `json:"problem"`

@@ -126,6 +126,7 @@ const (
 	ErrTypeNoSpace        = "no_space"        // on the host; activities that talk to codex or stop it wait for room
 	ErrTypeCodexMissing   = "codex_missing"   // and cannot be copied there
 	ErrTypeCodexVersion   = "codex_version"   // outside the window
+	ErrTypeCodexChanged   = "codex_changed"   // somebody changed codex on the host
 	ErrTypeSandbox        = "sandbox"         // cannot confine as asked
 	ErrTypeUnprotected    = "unprotected"     // codex cannot keep its commands from reading the credential
 	ErrTypeSeed           = "seed"            // missing, torn or wrong key
@@ -153,6 +154,10 @@ const ErrTypeLoginUnsaved = "login_unsaved"
 // ErrTypeUnfit means that a host that answers lacks something that sessions need.
 const ErrTypeUnfit = "host_unfit"
 
+// ErrTypeHostFlood means that a host sent more than it may. The details then also hold the
+// host's name. No retry comes: the pool quarantines the host.
+const ErrTypeHostFlood = "host_flood"
+
 // ErrTypeRootMissing means that the root folder of a prepared session is not on its host
 // now. Its content counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"
@@ -177,6 +182,10 @@ const ErrTypeWorkspace = "workspace"
 
 // ErrTypeTurnRuns means that a running turn writes to data that was to be read as a whole.
 const ErrTypeTurnRuns = "turn_runs"
+
+// ErrTypeBounds means that a session or a command exceeds what the organisation, the
+// labels of its host or its seed allow.
+const ErrTypeBounds = "out_of_bounds"
 
 // RefusedDead means that a seed's issuer no longer accepts the login. A call that fails
 // with a type not listed here may be repeated.

@@ -8,6 +8,10 @@ const QueryFolders = "folders"
 // QueryLeft asks a pool which sessions may have left data: → []inquiry.LeftThere.
 const QueryLeft = "left"
 
+// SignalHostAway tells a pool of a host that cannot be reached, or that sends too much:
+// HostAway.
+const SignalHostAway = "host_away"
+
 // Updates and queries of a Seed workflow by activities.
 const (
 	UpdateSaveSeed    = "save_seed"    // SaveSeed → SeedNow
@@ -38,6 +42,7 @@ const (
 	QueryApprovals = "approvals" // → []Approval, open ones first
 	QueryTurn      = "turn"      // TurnQuery → TurnView
 	QueryDetail    = "detail"    // → SessionDetail
+	QueryAsks      = "asks"      // → SessionAsks
 
 	// Of a pool workflow.
 	UpdatePutHost    = "put_host"    // PutHost → HostView

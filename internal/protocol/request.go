@@ -55,6 +55,8 @@ type Request struct {
 	// Digest is the SHA-256 (hex) of the request's canonical JSON, the same whenever codex
 	// asks the same.
 	Digest string `json:"digest"`
+	// Digested is the rest of what Digest covers; nil in requests of earlier versions.
+	Digested *Digested `json:"digested,omitempty"`
 	// Whole is the uncut request, for the pump's Sink. It never goes through a workflow.
 	Whole *Request `json:"-"`
 }

@@ -38,9 +38,12 @@ type ScanHostKeysResult struct {
 type ProvisionCodexResult struct {
 	Path    string `json:"path"`
 	Version string `json:"version"`
-	How     string `json:"how"` // present, uploaded, found
+	How     string `json:"how"` // present, uploaded, found, repaired
 	Digest  string `json:"digest,omitempty"`
 	Bytes   int64  `json:"bytes,omitempty"`
+	Sums    string `json:"sums,omitempty"` // SHA-256 of the list of its files
+	// Repaired says what had been changed and was put back.
+	Repaired string `json:"repaired,omitempty"`
 }
 
 // ExecInput is the input of RunExec.

@@ -261,7 +261,12 @@ type Approval struct {
 	Args        string          `json:"args,omitempty"` // of an MCP tool call
 	Amendment   []string        `json:"amendment,omitempty"`
 
-	Digest    string        `json:"digest"`
+	Digest string `json:"digest"`
+	// Digested is the rest of what Digest covers.
+	Digested *Digested `json:"digested,omitempty"`
+	// DigestCheck is set by ctl: what CheckDigest says.
+	DigestCheck DigestCheck `json:"digest_check,omitempty"`
+
 	Offered   []string      `json:"offered"`
 	Truncated bool          `json:"truncated,omitempty"` // texts are excerpts; `approval show` has them in full
 	AskedAt   time.Time     `json:"asked_at"`

@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"fairlead.dev/fairlead/internal/config"
 )
 
 // Info is stack.json: how to reach a local stack. It contains no secret.
@@ -18,12 +20,22 @@ type Info struct {
 	Identity string   `json:"identity"` // age identity file
 	// NewIdentity means that this start made the identity; the user must be told.
 	NewIdentity bool `json:"new_identity,omitempty"`
+	// Certificates are what a client of the server needs; nil if the stack is of an earlier
+	// version, whose server asks for none. CLI is a file for TEMPORAL_CONFIG_FILE, with which
+	// Temporal's own programs reach this stack. Login is the key file of the UI's one-time
+	// links.
+	Certificates *Certificates `json:"certificates,omitempty"`
+	CLI          string        `json:"cli,omitempty"`
+	Login        string        `json:"login,omitempty"`
 	// PayloadKey is the file of the keys that encrypt Temporal's payloads, and
 	// NewPayloadKey means that this start made it. CodecEndpoint is the URL that decodes
 	// payloads for Temporal's UI and CLI, or empty.
 	PayloadKey    string `json:"payload_key"`
 	NewPayloadKey bool   `json:"new_payload_key,omitempty"`
 	CodecEndpoint string `json:"codec_endpoint,omitempty"`
+	// PayloadsSince is the time before which workflows may have older payloads; zero if
+	// the state folder was made by a version that encrypts payloads for their place.
+	PayloadsSince time.Time `json:"payloads_since,omitzero"`
 	// CodexSource is the folder of the codex that is copied to hosts.
 	CodexSource string `json:"codex_source"`
 	// Children are the processes, the server first.
@@ -31,6 +43,23 @@ type Info struct {
 	Supervisor int       `json:"supervisor_pid"`
 	Version    string    `json:"version"`
 	StartedAt  time.Time `json:"started_at"`
+}
+
+// Certificates are names of PEM files. Cert and Key may be the same file.
+type Certificates struct {
+	CA   string `json:"ca"`
+	Cert string `json:"cert"`
+	Key  string `json:"key"`
+}
+
+// TLS returns the files as a config has them, or nil.
+func (i *Info) TLS() *config.TLS { return i.Certificates.tls() }
+
+func (c *Certificates) tls() *config.TLS {
+	if c == nil {
+		return nil
+	}
+	return &config.TLS{CA: c.CA, Cert: c.Cert, Key: c.Key}
 }
 
 // Temporal is the embedded server.

@@ -11,10 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"time"
 
 	"github.com/goccy/go-yaml"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -26,10 +28,11 @@ func (l layout) in(name ...string) string {
 	return filepath.Join(append([]string{string(l)}, name...)...)
 }
 
-// socket returns the path of a worker's API socket: in the state folder or, if that path is
-// too long for a socket, in a temporary folder named after it.
-func (l layout) socket(n int) string {
-	file := "api" + nth(n) + ".sock"
+func (l layout) socket(n int) string { return l.place("api" + nth(n) + ".sock") }
+
+// place returns the path of a socket: in the state folder or, if that path is too long for a
+// socket, in a temporary folder named after it.
+func (l layout) place(file string) string {
 	if path := l.in(file); len(path) <= config.MaxSocketPath {
 		return path
 	}
@@ -45,8 +48,8 @@ func (l layout) socket(n int) string {
 func (l layout) config(n int) string { return l.in("worker" + nth(n) + ".yaml") }
 
 func (l layout) prepare() error {
-	for _, dir := range []string{string(l), l.in("logs")} {
-		if err := os.MkdirAll(dir, 0o700); err != nil {
+	for _, dir := range []string{string(l), l.in("logs"), filepath.Dir(l.socket(0))} {
+		if err := localsocket.MakeFolder(dir); err != nil {
 			return fmt.Errorf("make the state folder: %w", err)
 		}
 	}
@@ -76,10 +79,45 @@ func (l layout) payloadKey() (path string, fresh bool, err error) {
 	return path, err == nil, nil
 }
 
+// migration is payloads.json. A folder of an older version lacks the file.
+type migration struct {
+	Since time.Time `json:"since,omitzero"`
+}
+
+// upgradeGrace is for what an older version left under way: Temporal may start a child
+// workflow only after the upgrade.
+const upgradeGrace = 2 * time.Minute
+
+// payloadsSince returns the time before which workflows may have older payloads. It must be
+// called before the server makes its database. The first start of a version that encrypts
+// payloads for their place keeps the time, which never moves: replays depend on it.
+func (l layout) payloadsSince(now time.Time) (time.Time, error) {
+	path := l.in("payloads.json")
+	data, err := os.ReadFile(path)
+	var m migration
+	switch {
+	case err == nil:
+		if err := json.Unmarshal(data, &m); err != nil {
+			return time.Time{}, fmt.Errorf("read %s: %w", path, err)
+		}
+		return m.Since, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return time.Time{}, fmt.Errorf("read when payloads were first encrypted for their place: %w", err)
+	}
+	if _, err := os.Stat(l.in("temporal.db")); err == nil {
+		m.Since = now.UTC().Truncate(time.Second).Add(upgradeGrace)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return time.Time{}, fmt.Errorf("look for an older database: %w", err)
+	}
+	if err := writeJSON(path, m); err != nil {
+		return time.Time{}, fmt.Errorf("keep when payloads were first encrypted for their place: %w", err)
+	}
+	return m.Since, nil
+}
+
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
-	Codec    int `json:"codec"`
 }
 
 // recall returns the saved ports, with 0 for one that is not free now.
@@ -89,7 +127,7 @@ func (l layout) recall() ports {
 	if err != nil || json.Unmarshal(data, &p) != nil {
 		return ports{}
 	}
-	for _, port := range []*int{&p.Frontend, &p.UI, &p.Codec} {
+	for _, port := range []*int{&p.Frontend, &p.UI} {
 		if *port < 1 || *port > 65535 || !free(*port) {
 			*port = 0
 		}
@@ -147,7 +185,7 @@ func nth(n int) string {
 // workerConfig writes the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
-	c.Temporal = config.Temporal{Address: address, Namespace: namespace, PayloadKey: own.Temporal.PayloadKey}
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey, PayloadsSince: own.Temporal.PayloadsSince}
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)

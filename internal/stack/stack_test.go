@@ -139,6 +139,16 @@ func TestWorkerConfigReadsBack(t *testing.T) {
 		len(got.Store.Recipients) != 1 || got.Limits.Drain != 7*time.Second || got.API.Listen != own.API.Listen || got.API.TLS != nil {
 		t.Errorf("read back: %+v", got)
 	}
+	if got.Temporal.PayloadsSince != "" {
+		t.Errorf("a folder that was never upgraded reads older payloads before %s", got.Temporal.PayloadsSince)
+	}
+	own.Temporal.PayloadsSince = "2026-11-27T12:02:00Z"
+	if err := at.workerConfig(0, own, "127.0.0.1:7", "ns"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := config.Load(at.in("worker.yaml")); err != nil || got.Temporal.PayloadsSince != own.Temporal.PayloadsSince {
+		t.Errorf("read back: %+v, %v", got, err)
+	}
 	if info, err := os.Stat(at.in("worker.yaml")); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
@@ -247,5 +257,33 @@ func TestDownSparesTheFormerHolderOfAPid(t *testing.T) {
 	}
 	if p := (Process{PID: stranger.Process.Pid}); !p.Alive() {
 		t.Error("a stranger was ended")
+	}
+}
+
+// A state folder of an older version has a database and no payloads.json. The time of the
+// upgrade is chosen once, because replays depend on it.
+func TestAnUpgradedFolderRemembersSinceWhenPayloadsAreEncryptedForTheirPlace(t *testing.T) {
+	now := time.Date(2026, 11, 27, 12, 0, 0, 5, time.UTC)
+	fresh, upgraded := layout(t.TempDir()), layout(t.TempDir())
+	if err := os.WriteFile(upgraded.in("temporal.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if since, err := fresh.payloadsSince(now); err != nil || !since.IsZero() {
+			t.Errorf("a new folder: %s, %v", since, err)
+		}
+		if since, err := upgraded.payloadsSince(now); err != nil || !since.Equal(time.Date(2026, 11, 27, 12, 2, 0, 0, time.UTC)) {
+			t.Errorf("an older one: %s, %v", since, err)
+		}
+		if err := os.WriteFile(fresh.in("temporal.db"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(time.Hour)
+	}
+	if err := os.WriteFile(fresh.in("payloads.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := fresh.payloadsSince(now); err == nil {
+		t.Error("a file that cannot be read was taken for none")
 	}
 }

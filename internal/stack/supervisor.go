@@ -18,8 +18,8 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/config"
-	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/version"
 )
 
@@ -32,6 +32,8 @@ type Options struct {
 	Workers int
 	// Config is the user's config; the stack's settings override it.
 	Config *config.Config
+	// Validity is that of the stack's certificates; the zero value means the usual one.
+	Validity certs.Validity
 	// Ready is called once, when the server and all workers answer.
 	Ready  func(Info)
 	Logger *slog.Logger
@@ -45,6 +47,8 @@ type supervisor struct {
 	conf  []config.Config // of each worker, or of one started by hand
 	log   *slog.Logger
 	ports ports
+	// upstream is where the UI's server has payloads decoded, or empty.
+	upstream string
 
 	mu       sync.Mutex
 	info     Info
@@ -115,10 +119,21 @@ func (s *supervisor) settle() error {
 		conf.Temporal.PayloadKey, s.info.NewPayloadKey = path, fresh
 	}
 	s.info.PayloadKey = conf.Temporal.PayloadKey
-	s.ports = s.at.recall()
-	if err := s.settleCodec(&conf); err != nil {
+	since, err := s.at.payloadsSince(s.info.StartedAt)
+	if err != nil {
 		return err
 	}
+	if conf.Temporal.PayloadsSince == "" && !since.IsZero() {
+		conf.Temporal.PayloadsSince = since.Format(time.RFC3339)
+	}
+	if s.info.PayloadsSince, err = conf.Temporal.Since(); err != nil {
+		return fmt.Errorf("read temporal.payloads_since: %w", err)
+	}
+	s.ports = s.at.recall()
+	if err := s.settleAccess(); err != nil {
+		return err
+	}
+	s.settleCodec(&conf.API.CodecListen, conf.CodecLoopback(), conf.API.CodecListen == config.CodecOff)
 	if conf.Store.URL == "" {
 		conf.Store.URL = "file://" + s.at.in("store")
 	}
@@ -133,31 +148,6 @@ func (s *supervisor) settle() error {
 	return nil
 }
 
-// settleCodec gives the first worker a codec endpoint. The server's UI needs its port
-// before a worker runs.
-func (s *supervisor) settleCodec(conf *config.Config) (err error) {
-	if conf.API.CodecListen == "" {
-		if s.ports.Codec, err = freePort(s.ports.Codec); err != nil {
-			return fmt.Errorf("find a port for the codec endpoint: %w", err)
-		}
-		conf.API.CodecListen = net.JoinHostPort("127.0.0.1", strconv.Itoa(s.ports.Codec))
-	}
-	if !conf.Codec() {
-		return nil
-	}
-	scheme := "http"
-	if conf.API.TLS != nil && conf.API.TLS.Cert != "" && !conf.CodecLoopback() {
-		scheme = "https"
-	}
-	s.info.CodecEndpoint = scheme + "://" + conf.API.CodecListen + payload.Path
-	return nil
-}
-
-func uiOrigins(ui string) []string {
-	port := strconv.Itoa(portOf(ui))
-	return []string{"http://127.0.0.1:" + port, "http://localhost:" + port}
-}
-
 // workerConf returns the config of the n-th worker. Only the first gets ports and
 // addresses.
 func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
@@ -170,6 +160,11 @@ func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if conf.API.Listen == "" {
 		conf.API.Listen = "unix://" + s.at.socket(n)
 	}
+	// The state folder holds every key. The user's config file names others.
+	conf.Hosts.DenyRead = append(slices.Clone(conf.Hosts.DenyRead), string(s.at))
+	if file := s.opts.Config.Path(); file != "" {
+		conf.Hosts.DenyRead = append(conf.Hosts.DenyRead, file)
+	}
 	return conf
 }
 
@@ -181,6 +176,13 @@ func (s *supervisor) supervise(ctx context.Context) error {
 	workerCtx, stopWorkers := context.WithCancel(ctx)
 	defer stopServer()
 	defer stopWorkers()
+	// From the beginning: a server that is long in starting must not be late for its own
+	// certificate.
+	renewing, stopRenewing := context.WithCancel(context.WithoutCancel(ctx))
+	var renewal sync.WaitGroup
+	renewal.Go(func() { s.renewCertificates(renewing) })
+	defer renewal.Wait()
+	defer stopRenewing()
 	server := &child{
 		name: "temporal", path: s.opts.Devserver, env: childEnv(), log: s.at.in("logs", "temporal.log"), drain: serverDrain, logger: s.log,
 		args: s.serverArgs, started: s.serverStarted, refusals: []int{2, 6},
@@ -245,10 +247,7 @@ func (s *supervisor) serverArgs() []string {
 	args := []string{"server", "start-dev", "--ip", "127.0.0.1",
 		"--port", strconv.Itoa(s.ports.Frontend), "--ui-port", strconv.Itoa(s.ports.UI),
 		"--db-filename", s.at.in("temporal.db"), "--log-level", "warn"}
-	if s.info.CodecEndpoint != "" {
-		args = append(args, "--ui-codec-endpoint", s.info.CodecEndpoint)
-	}
-	return args
+	return append(args, s.accessArgs()...)
 }
 
 func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
@@ -272,11 +271,12 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 			s.log.Error("the ports cannot be remembered", "err", err)
 		}
 	}
+	s.info.CodecEndpoint = s.codecEndpoint(t.UI)
+	if err := s.cliConfig(t); err != nil {
+		s.log.Error("Temporal's own programs cannot reach the stack", "err", err)
+	}
 	s.once.Do(func() {
 		for n := range s.conf {
-			if api := &s.conf[n].API; len(api.CodecOrigins) == 0 {
-				api.CodecOrigins = uiOrigins(t.UI)
-			}
 			if err := s.at.workerConfig(n, &s.conf[n], t.Address, t.Namespace); err != nil {
 				s.log.Error("the worker's config cannot be written", "err", err)
 			}

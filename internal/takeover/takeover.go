@@ -28,6 +28,8 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sys/unix"
+
+	"fairlead.dev/fairlead/internal/localsocket"
 )
 
 // Bounds. A task beyond them ends by its heartbeat timeout.
@@ -55,10 +57,10 @@ type Ledger struct {
 var held sync.Map
 
 // Open makes and locks a folder below root. It fails if files there cannot be locked
-// exclusively.
+// exclusively, or if other users could replace root.
 func Open(root string) (_ *Ledger, err error) {
 	defer wrap(&err, "record running activities below "+root)
-	if err := os.MkdirAll(root, 0o700); err != nil {
+	if err := localsocket.MakeFolder(root); err != nil {
 		return nil, err
 	}
 	// The folder gets its final name when it is locked, so that it never looks dead.

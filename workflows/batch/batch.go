@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -279,7 +280,7 @@ func (b *batch) rollOver() error {
 
 func (b *batch) publish() {
 	state := b.state()
-	workflow.SetCurrentDetails(b.ctx, b.details())
+	workflow.SetCurrentDetails(b.ctx, escape.Text(b.details()))
 	if state == b.shown {
 		return
 	}

@@ -66,6 +66,9 @@ type demand struct {
 func (r *roster) demands(t *lease.Ticket) *demand {
 	if t.Key == "" {
 		t.Key = strings.Join(append([]string{t.Host, "\x00", selectorText(labelSelectors(t.Labels))}, t.Select...), "\x00")
+		if t.Elsewhere {
+			t.Key += "\x00elsewhere"
+		}
 	}
 	d := r.asked[t.Key]
 	if d == nil {
@@ -135,6 +138,8 @@ func (r *roster) look(t *lease.Ticket) *demand {
 	for _, s := range r.spots {
 		l := s.lacks(wants)
 		switch {
+		case s.Spec.Name == protocol.LocalHost && t.Elsewhere:
+			continue
 		case len(l.what) > 0:
 			near = append(near, l)
 		case s.Spec.Name == protocol.LocalHost && !s.meant(wants):
@@ -153,6 +158,9 @@ func (r *roster) look(t *lease.Ticket) *demand {
 	if len(d.spots) == 0 && d.unprobed == "" {
 		d.never = &protocol.Failure{Kind: "host_not_found", Message: kit.Cut(r.nobody(wants, near), kit.MaxFailure),
 			Hint: "`ctl host list` shows hosts and their labels"}
+		if t.Elsewhere && r.named[protocol.LocalHost] != nil {
+			d.never.Hint += "; host local, this worker's machine, takes only sessions that name it (--host local)"
+		}
 	}
 	return d
 }

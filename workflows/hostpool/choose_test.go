@@ -121,3 +121,38 @@ func TestWhyAHostIsNotGivenIsTold(t *testing.T) {
 	p.st.Leftovers = []Leftover{{Leftover: protocol.Leftover{Session: "s", Host: "web-1"}}}
 	says("it left something there", "host web-1 is not yet cleaned of what session s left there before")
 }
+
+func TestThisMachineServesOnlyWhoNamesIt(t *testing.T) {
+	p := zoneOf(away(hostWith("web-1", 4, nil, tags{"os": "linux"}), protocol.HealthQuarantined, false))
+	p.st.Hosts[0].Labels = tags{"mine": "yes"}
+	for _, tc := range []struct {
+		what string
+		ask  lease.Acquire
+		want string // the host, or the reason why there is no grant
+	}{
+		{"any host", lease.Acquire{Elsewhere: true}, "host web-1 was never reached"},
+		{"a label that this machine has", lease.Acquire{Elsewhere: true, Select: []string{"os=linux"}}, "host web-1 was never reached"},
+		{"a label that this machine alone was given", lease.Acquire{Elsewhere: true, Labels: tags{"mine": "yes"}}, "no host of zone default meets mine=yes"},
+		{"by name", lease.Acquire{Host: "local"}, "local"},
+		{"where its folder is", lease.Acquire{Elsewhere: true, Prefer: "local"}, "local"},
+		{"asked as before v0.2", lease.Acquire{}, "local"},
+	} {
+		h, why := p.slots.roster().take(&lease.Ticket{Acquire: tc.ask})
+		if h != nil && h.Spec.Name != tc.want || h == nil && !strings.HasPrefix(why.Message, tc.want) {
+			t.Errorf("%s: got %v (%+v), want %s", tc.what, h, why, tc.want)
+		}
+	}
+	alone := zoneOf()
+	why := alone.slots.roster().never(&lease.Ticket{Acquire: lease.Acquire{Elsewhere: true}})
+	if why == nil || why.Kind != "host_not_found" || !strings.Contains(why.Hint, "--host local") {
+		t.Errorf("with no other host: %+v", why)
+	}
+	// Equal demands share what was found for them.
+	r := alone.slots.roster()
+	if h, _ := r.take(&lease.Ticket{}); h == nil {
+		t.Error("this machine is not given to who would take it")
+	}
+	if h, why := r.take(&lease.Ticket{Acquire: lease.Acquire{Elsewhere: true}}); h != nil || why == nil {
+		t.Errorf("it is given to who would not: %v", h)
+	}
+}

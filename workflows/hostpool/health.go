@@ -18,10 +18,14 @@ import (
 // probePauses are the pauses between the probes of a host that fails; the last one repeats.
 // A host fails when a session cannot be prepared there, or when a check, a provision or its
 // watch cannot reach it. From then on it gets no session. A probe that fails as well
-// quarantines it. A successful probe or check ends any failure; a watch that reaches the
+// quarantines it. A host that sent more than it may is quarantined at once. A successful probe or check ends any failure; a watch that reaches the
 // host ends only a suspicion that it cannot be reached. Sessions wait for the host, unless
 // they named one that was never reached: its settings may be wrong.
 var probePauses = []time.Duration{time.Second, 5 * time.Second, 15 * time.Second, time.Minute, 5 * time.Minute}
+
+// floodPause is the pause between the probes of a host that sent more than it may. It is
+// long, because the host may pass its probes and still cost the next activity.
+const floodPause = time.Hour
 
 const (
 	// If a host fails again within failsAgain after its recovery, its pauses go on growing
@@ -71,11 +75,20 @@ func (p *healthPart) failed(h *Host, f *protocol.Failure) {
 		h.Health.NextAt = now.Add(probePause(h.Health))
 		workflow.GetLogger(p.ctx).Warn("host fails", "host", h.Spec.Name, "kind", f.Kind, "reason", f.Message)
 	}
+	if p.work = true; h.Health.Kind == protocol.ErrTypeHostFlood && f.Kind != protocol.ErrTypeHostFlood {
+		return // it stays in quarantine
+	}
+	if f.Kind == protocol.ErrTypeHostFlood {
+		h.Health.State, h.Health.Kind = protocol.HealthQuarantined, f.Kind
+		h.Health.NextAt = workflow.Now(p.ctx).Add(probePause(h.Health))
+	}
 	h.Health.Kind, h.Health.Reason, h.Health.Hint = f.Kind, kit.Cut(f.Message, kit.MaxReason), kit.Cut(f.Hint, kit.MaxReason)
-	p.work = true
 }
 
 func probePause(h *protocol.HostHealth) time.Duration {
+	if h.Kind == protocol.ErrTypeHostFlood {
+		return floodPause
+	}
 	return probePauses[min(h.Tries, len(probePauses)-1)]
 }
 
@@ -84,7 +97,7 @@ func hostIsAway(h *protocol.HostHealth) bool {
 }
 
 func lacksCodex(h *protocol.HostHealth) bool {
-	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion
+	return h.Kind == protocol.ErrTypeCodexMissing || h.Kind == protocol.ErrTypeCodexVersion || h.Kind == protocol.ErrTypeCodexChanged
 }
 
 // gotIn records that somebody reached a host, which ends a suspicion that it cannot be
@@ -219,7 +232,7 @@ func probing(ctx workflow.Context, due []protocol.HostSpec) workflow.Context {
 
 func (p *healthPart) drainAway() {
 	for _, a := range kit.Unread[protocol.HostAway](p.awy) {
-		if h := p.host(a.Host); h != nil && h.Health == nil {
+		if h := p.host(a.Host); h != nil && (h.Health == nil || a.Problem.Kind == protocol.ErrTypeHostFlood) {
 			p.failed(h, kit.FailureOfProblem(&a.Problem))
 		}
 	}

@@ -122,7 +122,7 @@ func (p *pool) listen() error {
 	p.rel = workflow.GetSignalChannel(p.ctx, lease.SignalRelease)
 	p.fnd = workflow.GetSignalChannel(p.ctx, lease.SignalFound)
 	p.leftovers.bck = workflow.GetSignalChannel(p.ctx, lease.SignalHostBack)
-	p.health.awy = workflow.GetSignalChannel(p.ctx, lease.SignalHostAway)
+	p.health.awy = workflow.GetSignalChannel(p.ctx, protocol.SignalHostAway)
 	p.census.hld = workflow.GetSignalChannel(p.ctx, lease.SignalHolds)
 	p.leftovers.lkd = workflow.GetSignalChannel(p.ctx, lease.SignalLooked)
 	return kit.FirstError(

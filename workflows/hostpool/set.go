@@ -181,7 +181,7 @@ func (w *waiter) view(position int) protocol.PoolWaiter {
 }
 
 func (p *slotsPart) placeFor(q protocol.PlaceQuery) (protocol.PlaceView, error) {
-	a := lease.Acquire{Host: q.Host, Labels: q.Labels, Select: q.Select}
+	a := lease.Acquire{Host: q.Host, Labels: q.Labels, Select: q.Select, Elsewhere: q.Elsewhere}
 	if a.TooLarge() {
 		return protocol.PlaceView{}, fmt.Errorf("the host, labels and selectors of the request take %d bytes; at most %d are allowed", kit.Encoded(a), lease.MaxHost)
 	}

@@ -84,7 +84,7 @@ func (p *watchesPart) startWatch(spec protocol.HostSpec) *watch {
 	ctx, w.cancel = workflow.WithCancel(watching(p.ctx, "watch "+spec.Name))
 	left, _ := p.leftOn(spec.Name)
 	w.fut = workflow.ExecuteActivity(ctx, pumpJobs.WatchHost, pumps.WatchHostInput{Host: spec, Prefix: protocol.SessionID(""), Signal: lease.SignalStirred,
-		Pool: protocol.PoolID(p.zone), Back: lease.SignalHostBack, Away: lease.SignalHostAway, Owed: left > 0})
+		Pool: protocol.PoolID(p.zone), Back: lease.SignalHostBack, Away: protocol.SignalHostAway, Owed: left > 0})
 	return w
 }
 

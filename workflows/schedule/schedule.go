@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
@@ -204,7 +205,7 @@ func (f firing) hold(ctx workflow.Context, id string) error {
 		if err == nil || ctx.Err() != nil || !kit.FailurePasses(failed) {
 			return err
 		}
-		workflow.SetCurrentDetails(ctx, fmt.Sprintf("tries again to begin %s (%d attempts failed): %s", id, n, failed.Message))
+		workflow.SetCurrentDetails(ctx, escape.Text(fmt.Sprintf("tries again to begin %s (%d attempts failed): %s", id, n, failed.Message)))
 		if err := workflow.Sleep(ctx, kit.PauseAfter(n)); err != nil {
 			return err
 		}

@@ -247,7 +247,7 @@ func (s *holdersPart) serve() {
 		if l.Pool = t.Pool; l.Pool != "" {
 			s.members.answerPool(t, true)
 		}
-		say(lease.Who{Holder: l.Holder, Run: l.Run}, lease.Granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend})
+		say(lease.Who{Holder: l.Holder, Run: l.Run}, lease.Granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend, Bounds: s.st.Bounds})
 	}
 	var left []lease.Ticket
 	full := 0 // requests refused for a full line

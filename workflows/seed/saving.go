@@ -132,6 +132,14 @@ func (s *savingPart) checkSet(in protocol.SetSeed) error {
 			return kit.Refuse(protocol.RefusedBadInput, "seed %s: %v", s.name, err)
 		}
 	}
+	if in.Bounds != nil {
+		if err := in.Bounds.Check(); err != nil {
+			return kit.Refuse(protocol.RefusedBadInput, "bounds of seed %s: %v", s.name, err)
+		}
+		if in.Bounds.NoExec {
+			return kit.Refuse(protocol.RefusedBadInput, "bounds of seed %s: a seed cannot forbid commands on hosts", s.name)
+		}
+	}
 	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
 }
 
@@ -141,6 +149,11 @@ func (s *savingPart) set(in protocol.SetSeed) protocol.SeedView {
 	}
 	if in.Amend != nil {
 		s.st.Amend = *in.Amend
+	}
+	if in.Bounds != nil {
+		if s.st.Bounds = in.Bounds; in.Bounds.None() {
+			s.st.Bounds = nil
+		}
 	}
 	if in.Share != nil {
 		s.st.Share = *in.Share

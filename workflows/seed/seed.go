@@ -44,6 +44,7 @@ type State struct {
 	Exported   *protocol.SeedExport `json:"exported,omitempty"`
 	Policy     string               `json:"policy,omitempty"` // for every session with the seed
 	Amend      bool                 `json:"amend,omitempty"`  // its sessions are offered amendments
+	Bounds     *protocol.Ceiling    `json:"bounds,omitempty"` // of its sessions
 	Deleted    bool                 `json:"deleted,omitempty"`
 	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
 	// First is below the epochs of all leases of this workflow. Leases of an earlier

@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
@@ -38,7 +39,7 @@ func (s *seedCore) view() protocol.SeedView {
 		v.Share = 1
 	}
 	v.Check = st.Check.view()
-	v.Policy, v.Amend = s.policyView(), st.Amend
+	v.Policy, v.Amend, v.Bounds = s.policyView(), st.Amend, st.Bounds
 	for i := range st.Leases {
 		l := &st.Leases[i]
 		if l.Internal {
@@ -84,7 +85,7 @@ func (s *seedCore) tell() {
 	if s.st.Rotated != nil {
 		say("- %s\n", kit.Cut(s.st.Rotated.notSaved(), 1000))
 	}
-	workflow.SetCurrentDetails(s.ctx, b.String())
+	workflow.SetCurrentDetails(s.ctx, escape.Text(b.String()))
 }
 
 func (s *seedCore) policyView() *protocol.PolicyView {

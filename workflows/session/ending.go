@@ -156,7 +156,7 @@ const stoppedToFail = "failed"
 const readRestFor = 2 * time.Minute
 
 // refusesUs are the failures after which nothing can be read on the host.
-var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeFolderGone, protocol.ErrTypeFenced}
+var refusesUs = []string{protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeFolderGone, protocol.ErrTypeFenced}
 
 // readRest stops codex and reads its journal to the end before the session fails with f
 // within a turn, since closing deletes the journal. It makes one attempt. If waiting can

@@ -18,11 +18,14 @@ type Input struct {
 
 // Options are a person's choices. If SeedPool is set, Seed stays empty.
 type Options struct {
-	Zone           string            `json:"zone,omitempty"`
-	Host           string            `json:"host,omitempty"`
-	Labels         map[string]string `json:"labels,omitempty"`
-	Select         []string          `json:"select,omitempty"` // conditions on the host, such as mem>=32 or !gpu
-	Rather         []string          `json:"rather,omitempty"` // preferred conditions
+	Zone   string            `json:"zone,omitempty"`
+	Host   string            `json:"host,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	Select []string          `json:"select,omitempty"` // conditions on the host, such as mem>=32 or !gpu
+	Rather []string          `json:"rather,omitempty"` // preferred conditions
+	// Elsewhere rules out the worker's own machine, where a session works only if Host names
+	// it. Starters before v0.2 leave it out: then that machine serves if nothing else does.
+	Elsewhere      bool              `json:"elsewhere,omitempty"`
 	Seed           string            `json:"seed,omitempty"`
 	SeedPool       string            `json:"seed_pool,omitempty"` // any healthy seed of this pool, instead of Seed
 	Tenant         string            `json:"tenant,omitempty"`    // whose share the slot counts for; default "default"

@@ -183,7 +183,7 @@ func (r *reminder) in(d time.Duration) {
 
 func (s *leasesPart) wantsSlot() lease.Acquire {
 	return lease.Acquire{
-		Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Select: s.opt.Select, Rather: s.opt.Rather, Seed: s.opt.Seed,
+		Holder: s.id, Host: s.opt.Host, Labels: s.opt.Labels, Select: s.opt.Select, Rather: s.opt.Rather, Elsewhere: s.opt.Elsewhere, Seed: s.opt.Seed,
 		Tenant: s.opt.Tenant, Priority: s.opt.Priority, AskedAt: workflow.Now(s.ctx), Generation: s.st.Generation + 1,
 	}
 }
@@ -227,7 +227,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.approvals.seedPolicy(got.Policy)
-	s.st.SeedAmend = got.Amend
+	s.st.SeedAmend, s.st.SeedBounds = got.Amend, got.Bounds
 	if s.opt.Seed == "" {
 		// The pool must know which seed is planted on its host.
 		slot := s.wantsSlot()

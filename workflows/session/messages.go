@@ -82,6 +82,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 		}),
 		workflow.SetQueryHandler(ctx, protocol.QueryModels, func() (protocol.ModelsView, error) { return s.choices.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryAsks, func() (protocol.SessionAsks, error) { return s.asks(), nil }),
 		workflow.SetQueryHandler(ctx, workspaces.QueryPlace, func() (workspaces.Place, error) { return s.place.placeView(), nil }),
 	)
 }

@@ -24,6 +24,7 @@ const keepJudged = 20
 type policyState struct {
 	SeedPolicy   string            `json:"seed_policy,omitempty"`
 	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
+	SeedBounds   *protocol.Ceiling `json:"seed_bounds,omitempty"`     // of the seed's sessions
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why it cannot be used
 	Judged       []protocol.Judged `json:"judged,omitempty"`
 	Requesters   []string          `json:"requesters,omitempty"` // who sent the running turn's messages

@@ -141,7 +141,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
-			Snapshot: s.snaps.keeping(), Workspace: s.workspace(),
+			Snapshot: s.snaps.keeping(), Workspace: s.workspace(), Bounded: s.st.SeedBounds != nil,
 		})
 		return err
 	})
@@ -172,6 +172,9 @@ func (s *placePart) prepareHost() *protocol.Failure {
 		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.snaps.goodSnapshot(), s.opt.From)
 	}
 	s.cameToWork(out)
+	if out.CodexRepaired != "" {
+		s.note(codexRepaired(name, out.CodexRepaired))
+	}
 	s.note(conversation.Note{Type: "state", Text: text, Data: data})
 	if out.Differs != "" {
 		s.note(conversation.Note{Type: "state", Text: "the restored work folder is not quite as it was: " + out.Differs, Data: map[string]string{"host": name}})
@@ -182,6 +185,11 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	s.moving.tellMoved(out.Restored)
 	s.st.Warm, s.st.Begun, s.st.Bare, s.st.LeftOn = nil, true, false, ""
 	return nil
+}
+
+// codexRepaired notes that somebody had changed codex on a host.
+func codexRepaired(host, what string) conversation.Note {
+	return conversation.Note{Type: "state", Text: what, Data: map[string]string{"host": host, "codex": "repaired"}}
 }
 
 // restoreFrom returns the state from which the session goes on, or nil.

@@ -50,11 +50,14 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 	for i := range s.st.Sends {
 		s.st.Sends[i].Handed = false
 	}
-	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, places.StartServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation,
+	out, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, places.StartServerInput{
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Bounded: s.st.SeedBounds != nil,
 	})
 	if err != nil && s.st.Close == nil {
 		return kit.FailureOf("start codex on "+name, err), false
+	}
+	if out.CodexRepaired != "" {
+		s.note(codexRepaired(name, out.CodexRepaired))
 	}
 	s.st.Alive, s.st.ProcessEnd = err == nil, ""
 	return nil, false

@@ -119,6 +119,9 @@ func (s *pushesPart) pushNext() {
 		if out.Already {
 			text = "it was at " + p.Branch + " already"
 		}
+		if len(out.Refused) > 0 {
+			s.note(agentRefused(s.hostName(), out.Refused))
+		}
 		s.note(conversation.Note{Type: "state", Text: text, Data: map[string]string{"branch": p.Branch, "commit": out.Commit, "by": p.By}})
 	}
 }

@@ -118,7 +118,7 @@ func (s *leasesPart) answeredInLine(g lease.Granted) {
 	case g.Seed != nil && g.Seed.Epoch > s.st.Seed.Epoch:
 		s.st.Seed = g.Seed
 		s.approvals.seedPolicy(g.Policy)
-		s.st.SeedAmend = g.Amend
+		s.st.SeedAmend, s.st.SeedBounds = g.Amend, g.Bounds
 		s.st.SeedHeld = true
 		s.holdsAgain()
 	case f == nil:

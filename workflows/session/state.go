@@ -238,6 +238,9 @@ func (a *approvalState) strip() {
 	if kit.Encoded(r.Questions)+len(r.Permissions)+len(r.URL)+len(r.Args) > 2<<10 {
 		r.Questions, r.Permissions, r.URL, r.Args, r.Truncated = nil, nil, kit.Cut(r.URL, 512), kit.Cut(r.Args, 512), true
 	}
+	if d := r.Digested; d != nil && kit.Encoded(d) > 1<<10 {
+		r.Digested, r.Truncated = nil, true
+	}
 	if len(r.Changes) == 0 && len(r.Command)+len(r.Reason) <= 1<<10 {
 		return
 	}

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -293,7 +294,7 @@ func (s *viewsPart) details() string {
 			say("    %s\n", kit.Cut(strings.ReplaceAll(line, "\n", " "), 500))
 		}
 	}
-	return kit.Cut(b.String(), 16<<10)
+	return kit.Cut(escape.Text(b.String()), 16<<10)
 }
 
 // asksFor returns a line for each thing to decide on beyond the summary.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"strings"
 
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/workspaces"
@@ -42,6 +43,9 @@ func (s *placePart) cameToWork(out places.PrepareSessionResult) {
 		if text != "" {
 			s.note(conversation.Note{Type: "state", Text: text, Data: data})
 		}
+		if len(b.Refused) > 0 {
+			s.note(agentRefused(s.hostName(), b.Refused))
+		}
 		if b.Created != nil {
 			s.note(b.Created.Note(w.Hooks.Timeout))
 		}
@@ -49,6 +53,12 @@ func (s *placePart) cameToWork(out places.PrepareSessionResult) {
 	if out.BeforeRun != nil {
 		s.note(out.BeforeRun.Note(w.Hooks.Timeout))
 	}
+}
+
+// agentRefused notes what a host asked a lent SSH agent for in vain.
+func agentRefused(host string, refused []string) conversation.Note {
+	return conversation.Note{Type: "state", Text: "the host asked the lent SSH agent for what it is not lent for, and was refused: " + strings.Join(refused, "; "),
+		Data: map[string]string{"agent": "refused", "host": host}}
 }
 
 // placeView is for callers that only read.

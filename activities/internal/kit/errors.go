@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 	"syscall"
 	"time"
 
@@ -71,12 +72,26 @@ func (f Failing) Failure(ctx context.Context, what string, err error) error {
 	if typed := (*TypedError)(nil); errors.As(err, &typed) && typed.delay > 0 {
 		delay = typed.delay
 	}
-	msg := f.Hide.String(what + ": " + err.Error())
+	msg := f.Hide.String(cut(what + ": " + err.Error()))
+	details := []any{protocol.Problem{Kind: kind, Message: msg, Hint: hint, Passing: misconfigured(err)}}
+	if flood := (*hostexec.FloodError)(nil); errors.As(err, &flood) && flood.Host != "" {
+		details = append(details, flood.Host)
+	}
 	return temporal.NewApplicationErrorWithOptions(msg, kind, temporal.ApplicationErrorOptions{
 		NonRetryable:   !retry,
 		NextRetryDelay: delay,
-		Details:        []any{protocol.Problem{Kind: kind, Message: msg, Hint: hint, Passing: misconfigured(err)}},
+		Details:        details,
 	})
+}
+
+// maxMessage bounds an error's text, of which a part may be a host's, in bytes.
+const maxMessage = 16 << 10
+
+func cut(text string) string {
+	if len(text) <= maxMessage {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxMessage], "") + "…"
 }
 
 // misconfigured reports whether this worker's configuration is at fault, so that another
@@ -108,6 +123,8 @@ func (f Failing) Classify(err error) (kind, hint string, retry bool) {
 		return typed.Kind, typed.Hint, typed.Retry
 	case errors.Is(err, ErrHandOver):
 		return protocol.ErrTypeWireLost, "", true
+	case errors.Is(err, hostexec.ErrFlood):
+		return protocol.ErrTypeHostFlood, "look at the start files of its login shell and at its programs (a person there, not a session); `ctl host check` ends its quarantine once it answers as others do", false
 	case errors.As(err, &fenced) && f.overtaken(fenced.Host):
 		return protocol.ErrTypeFenced, "a newer attempt of the same work has taken over; nothing to do", true
 	case errors.Is(err, hostexec.ErrFenced):

@@ -5,8 +5,11 @@
 // With an address in a flag, the environment's certificates and keys are used, as in
 // Temporal's own programs.
 //
-// Payloads are encrypted with the first key file that a source names. The keys of a local
-// stack are only for that stack's server.
+// Payloads are encrypted with the first key file that a source names. The keys and the
+// certificate of a local stack are only for that stack's server, and they are used for it
+// whichever source names its address.
+//
+// Files of certificates are read at each handshake, so they can be replaced at any time.
 package dial
 
 import (
@@ -15,6 +18,7 @@ import (
 	"net/netip"
 	"os"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
@@ -25,9 +29,10 @@ import (
 
 // A Source is a place that may have settings.
 type Source struct {
-	Name       string // flags, environment, config or stack; Resolve depends on it
-	Profile    envconfig.ClientConfigProfile
-	PayloadKey string
+	Name          string // flags, environment, config or stack; Resolve depends on it
+	Profile       envconfig.ClientConfigProfile
+	PayloadKey    string
+	PayloadsSince time.Time // before which workflows may have older payloads
 }
 
 // Flags is the source for flags.
@@ -47,13 +52,12 @@ func Environment() (Source, error) {
 // Config is the source for a config file.
 func Config(c *config.Config) (Source, error) {
 	t := c.Temporal
-	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace}, PayloadKey: t.PayloadKey}
-	if t.TLS != nil {
-		s.Profile.TLS = &envconfig.ClientConfigTLS{
-			ClientCertPath: t.TLS.Cert, ClientKeyPath: t.TLS.Key,
-			ServerCACertPath: t.TLS.CA, ServerName: t.TLS.ServerName,
-		}
+	s := Source{Name: "config", Profile: envconfig.ClientConfigProfile{Address: t.Address, Namespace: t.Namespace, TLS: tlsOf(t.TLS)}, PayloadKey: t.PayloadKey}
+	since, err := t.Since()
+	if err != nil {
+		return s, fmt.Errorf("read temporal.payloads_since: %w", err)
 	}
+	s.PayloadsSince = since
 	if t.APIKeyFile != "" {
 		key, err := os.ReadFile(t.APIKeyFile)
 		if err != nil {
@@ -64,9 +68,10 @@ func Config(c *config.Config) (Source, error) {
 	return s, nil
 }
 
-// Stack is the source for a local stack.
-func Stack(address, namespace, payloadKey string) Source {
-	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace}, PayloadKey: payloadKey}
+// Stack is the source for a local stack. files may be nil.
+func Stack(address, namespace, payloadKey string, payloadsSince time.Time, files *config.TLS) Source {
+	return Source{Name: "stack", Profile: envconfig.ClientConfigProfile{Address: address, Namespace: namespace, TLS: tlsOf(files)},
+		PayloadKey: payloadKey, PayloadsSince: payloadsSince}
 }
 
 // A Target is how to connect to a server.
@@ -107,30 +112,46 @@ func Resolve(sources ...Source) (*Target, error) {
 	if p.Namespace == "" {
 		p.Namespace = client.DefaultNamespace
 	}
+	for _, s := range sources {
+		if s.Name == "stack" && s.Profile.Address == p.Address && p.TLS == nil && p.APIKey == "" {
+			p.TLS = s.Profile.TLS
+		}
+	}
 	opts, err := p.ToClientOptions(envconfig.ToClientOptionsRequest{})
 	if err != nil {
 		return nil, fmt.Errorf("reach Temporal: %w", err)
 	}
+	readAnew(&opts, p.TLS)
 	if onThisMachine(opts.HostPort) {
 		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}
-	t := &Target{Options: opts, From: from, KeyFile: keyFile(opts.HostPort, sources)}
+	t := &Target{Options: opts, From: from}
+	var since time.Time
+	t.KeyFile, since = keyFile(opts.HostPort, sources)
 	keys, err := payload.LoadKeys(t.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("reach Temporal: %w", err)
 	}
-	t.Codec = payload.NewCodec(opts.Namespace, keys...)
+	t.Codec = payload.NewCodec(opts.Namespace, keys...).Since(since)
 	t.Codec.Use(&t.Options)
 	return t, nil
 }
 
-func keyFile(address string, sources []Source) string {
+// keyFile returns the first key file that a source names, and the first time before which
+// workflows may have older payloads.
+func keyFile(address string, sources []Source) (file string, since time.Time) {
 	for _, s := range sources {
-		if s.PayloadKey != "" && (s.Name != "stack" || s.Profile.Address == address) {
-			return s.PayloadKey
+		if s.Name == "stack" && s.Profile.Address != address {
+			continue
+		}
+		if file == "" {
+			file = s.PayloadKey
+		}
+		if since.IsZero() {
+			since = s.PayloadsSince
 		}
 	}
-	return ""
+	return file, since
 }
 
 // On loopback, compressing a heartbeat costs more than sending it.

@@ -3,6 +3,7 @@ package dial
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"go.temporal.io/sdk/client"
 
@@ -30,7 +31,7 @@ func TestPayloadKeysComeFromTheFirstWhoNamesSome(t *testing.T) {
 		}
 		return s
 	}
-	stack := Stack("127.0.0.1:7233", "", filepath.Join(dir, "stack"))
+	stack := Stack("127.0.0.1:7233", "", filepath.Join(dir, "stack"), time.Time{}, nil)
 	for name, c := range map[string]struct {
 		sources []Source
 		want    string

@@ -23,11 +23,11 @@ var PassingKinds = []string{
 }
 
 var lastingKinds = []string{
-	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
-	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
+	protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeUnfit, protocol.ErrTypeNoSpace,
+	protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSandbox, protocol.ErrTypeUnprotected,
 	protocol.ErrTypeBadInput, protocol.ErrTypeNotThere, protocol.ErrTypeSeedFenced, protocol.ErrTypeLoginUnsaved,
 	protocol.ErrTypeQuota, protocol.ErrTypeUnreadable, protocol.ErrTypeFolderGone, protocol.ErrTypeDiscarded,
-	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown,
+	protocol.ErrTypeOldIdentity, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeBounds,
 	protocol.RefusedState, protocol.RefusedBudget, "host_not_found", "seed_not_found", "seed_pool_not_found", "seed_pool_empty",
 	protocol.RefusedDead, protocol.RefusedLost, protocol.RefusedSuspect, "closed", "terminated", Unsent,
 	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
@@ -45,10 +45,10 @@ var lastingKinds = []string{
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread
 //
-// lastingKinds last: the host refuses us or lacks something, the request is wrong, the
-// credential is of no use, a person has to decide, a limit is reached (on_limit decides
-// about quota and rate_limit), codex refuses, or what may have had effects is not repeated
-// (outcome_unknown).
+// lastingKinds last: the host refuses us, sends too much or lacks something, the request is
+// wrong or out of bounds, the credential is of no use, a person has to decide, a limit is
+// reached (on_limit decides about quota and rate_limit), codex refuses, or what may have had
+// effects is not repeated (outcome_unknown).
 //
 // Any other kind, also one of a newer worker, passes unless the activity said that a retry
 // is of no use:

@@ -36,8 +36,10 @@ type Acquire struct {
 	Labels map[string]string `json:"labels,omitempty"`
 	Select []string          `json:"select,omitempty"` // conditions for the host
 	Rather []string          `json:"rather,omitempty"`
-	Seed   string            `json:"seed,omitempty"` // to a pool: to be planted
-	Run    string            `json:"run,omitempty"`  // first run of the holder's workflow
+	// Elsewhere says that the worker's own machine will not do.
+	Elsewhere bool   `json:"elsewhere,omitempty"`
+	Seed      string `json:"seed,omitempty"` // to a pool: to be planted
+	Run       string `json:"run,omitempty"`  // first run of the holder's workflow
 
 	// To a pool of hosts: whom the slot counts for (default "default"), the priority among
 	// that tenant's requests (1 first, 5 last, 0 is 3), and when the holder first asked.
@@ -137,6 +139,7 @@ type Granted struct {
 	Seed       *protocol.SeedRef  `json:"seed,omitempty"`
 	Policy     string             `json:"policy,omitempty"` // of the seed
 	Amend      bool               `json:"amend,omitempty"`
+	Bounds     *protocol.Ceiling  `json:"bounds,omitempty"` // of the seed
 }
 
 // people may be offered amendments
@@ -236,9 +239,6 @@ const SignalLooked = "folders"
 
 // SignalHostBack tells a pool that a host was reached again.
 const SignalHostBack = "host_back"
-
-// SignalHostBack tells a pool that a host was reached.
-const SignalHostAway = "host_away"
 
 // LeftBehind is a session's report about a host that is not clean when it gives back the
 // slot.

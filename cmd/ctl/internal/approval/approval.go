@@ -49,7 +49,7 @@ func listCommand(a *core.App) *cobra.Command {
 				var rows [][]core.Cell
 				for _, ap := range list {
 					rows = append(rows, []core.Cell{core.Painted(core.Bold, ap.ID), core.Plain(ap.Kind), core.Painted(approvalColour(ap.State), string(ap.State)),
-						core.Plain(decidedText(ap)), core.Plain(core.OneLine(ap.Summary, 60)), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain(ap.CWD), core.Plain(ap.AskedAt), expires(ap)})
+						core.Plain(decidedText(ap)), whatCell(ap), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain(ap.CWD), core.Plain(ap.AskedAt), expires(ap)})
 				}
 				p.Table([]string{"ID", "KIND", "STATE", "DECIDED", "WHAT", "EARLIER", "IN", "ASKED", "EXPIRES"}, rows)
 			})
@@ -128,7 +128,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 		}
 		for _, ap := range some {
 			if all || ap.State == protocol.ApprovalOpen {
-				list = append(list, ap)
+				list = append(list, Checked(ap))
 			}
 		}
 	}
@@ -171,6 +171,9 @@ func showCommand(a *core.App) *cobra.Command {
 			if ap, err = whole(c.Context(), a, t, ap); err != nil {
 				return err
 			}
+			if ap = Checked(ap); ap.DigestCheck == protocol.DigestOther {
+				return otherContent("show approval " + ap.ID)
+			}
 			if ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent {
 				now, _ := live.Now(c.Context(), a, t, ap.Session)
 				live.FreshenApproval(&ap, now)
@@ -196,7 +199,7 @@ func whole(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval)
 	ap.Command, ap.CWD, ap.Reason, ap.Summary = req.Command, req.CWD, req.Reason, req.Summary
 	ap.Changes, ap.Truncated = req.Changes, false
 	ap.Network, ap.Permissions, ap.URL, ap.Server, ap.Tool, ap.Amendment = req.Network, req.Permissions, req.URL, req.Server, req.Tool, req.Amendment
-	ap.Args, ap.GrantRoot = req.Args, req.GrantRoot
+	ap.Args, ap.GrantRoot, ap.Digested = req.Args, req.GrantRoot, req.Digested
 	if req.Questions != nil {
 		ap.Questions = req.Questions
 	}
@@ -207,7 +210,7 @@ type decideFlags struct{ reason, digest string }
 
 func (f *decideFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.reason, "reason", "", "why, for the record")
-	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the request has this digest")
+	c.Flags().StringVar(&f.digest, "digest", "", "decide only if the request has this `digest`; needed where what is shown does not give it")
 }
 
 func (f *decideFlags) decide(approval, outcome string) protocol.Decide {
@@ -219,7 +222,11 @@ const decideLong = `
 Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
 acknowledge it, prints the state reached, and exits 0 even if codex has not. With
 --digest the decision holds only for what was seen. With no worker up the decision is
-kept by Temporal, and counts as soon as one is.`
+kept by Temporal, and counts as soon as one is.
+
+ctl computes the digest from what it shows, and refuses (exit 6) if that gives another
+one. Where it cannot tell, because secrets are hidden in what is shown, the whole cannot
+be read, or an earlier version asked, an approval needs --digest.`
 
 func decideCommand(a *core.App, outcome, short string) *cobra.Command {
 	var forSession, amend bool
@@ -274,11 +281,13 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 			return perr
 		}
 	}
-	if d.Digest == "" {
-		if err != nil {
-			return withDigestHint(err, d)
+	if d.Digest == "" && err != nil {
+		return withDigestHint(err, d)
+	}
+	if asked != nil {
+		if err := digestOf(ctx, a, t, doing, asked, &d); err != nil {
+			return err
 		}
-		d.Digest = asked.Digest
 	}
 	if fill != nil {
 		// Wrong answers must not hide that the approval is decided.

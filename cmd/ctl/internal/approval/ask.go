@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -24,8 +25,8 @@ type asking struct {
 	// line prompts for a line, which is not shown if secret. It returns errElsewhere once
 	// the approval is no longer open.
 	line func(prompt string, secret bool) (string, error)
-	// whole returns all of the approval, if readable.
-	whole func() protocol.Approval
+	// unsure is why the digest cannot be checked, or nil.
+	unsure *unsure
 }
 
 func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) *asking {
@@ -50,12 +51,6 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 			}
 			return s, err
 		},
-		whole: func() protocol.Approval {
-			if full, err := whole(ctx, a, t, ap); err == nil {
-				return full
-			}
-			return ap
-		},
 	}
 }
 
@@ -63,9 +58,24 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 // approval is still open.
 func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (again bool, err error) {
 	a.DropTyped() // typed before the question was shown
+	ap, err = wholeAndChecked(ctx, a, t, "ask about approval "+ap.ID, ap)
+	var open *unsure
+	var refused *core.Error
+	switch {
+	case errors.As(err, &open):
+	case errors.As(err, &refused) && refused.Code == core.ExitRefused:
+		core.NewPrinter(a.Err, false).Printf("\n%s (%s)\n", refused.Message, refused.Hint)
+		return false, nil
+	case err != nil:
+		return false, err
+	}
 	q := newAsking(ctx, a, t, ap)
+	q.unsure = open
 	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
 	Show(q.p, ap, false)
+	if open != nil {
+		q.p.Printf("%s\n", q.p.Paint(core.Yellow, "its digest cannot be checked: "+open.Error()))
+	}
 	err = collected(a, q)
 	var d protocol.Decide
 	var g given
@@ -150,15 +160,29 @@ func askRest(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approva
 func (q *asking) offers(word string) bool { return slices.Contains(q.ap.Offered, word) }
 
 // decide asks until the approval is decided. given is for the outcome "answer".
-func (q *asking) decide() (protocol.Decide, given, error) {
-	if q.offers("answer") {
-		if q.ap.Truncated {
-			q.ap = q.whole()
+func (q *asking) decide() (d protocol.Decide, g given, err error) {
+	for {
+		if q.offers("answer") {
+			d, g, err = q.answers()
+		} else {
+			d, err = q.choose()
 		}
-		return q.answers()
+		if err != nil || q.unsure == nil || !approves(d.Outcome) {
+			return d, g, err
+		}
+		if named, err := q.named(); named || err != nil {
+			return d, g, err
+		}
 	}
-	d, err := q.choose()
-	return d, given{}, err
+}
+
+// shortDigest is how much of a digest a person types.
+const shortDigest = 8
+
+// named asks for the digest of what is approved, because what is shown does not give it.
+func (q *asking) named() (bool, error) {
+	s, err := q.line(fmt.Sprintf("to approve it as it is shown, type the first %d characters of its digest; Enter goes back >", shortDigest), false)
+	return err == nil && len(s) >= shortDigest && strings.HasPrefix(q.ap.Digest, strings.ToLower(s)), err
 }
 
 type key struct {
@@ -195,7 +219,6 @@ func (q *asking) choose() (protocol.Decide, error) {
 		}
 		s = strings.ToLower(s)
 		if s == "d" || s == "diff" {
-			q.ap = q.whole()
 			Show(q.p, q.ap, true)
 			continue
 		}
@@ -307,7 +330,6 @@ func chosen(question protocol.Question, said string) []string {
 
 // some asks about each permission. ok is false if none is given.
 func (q *asking) some() (d protocol.Decide, ok bool, err error) {
-	q.ap = q.whole()
 	singles, rest := apart(q.ap.Permissions)
 	if rest > 0 {
 		q.p.Printf("%s\n", q.p.Paint(core.Dim, "the patterns and places among them are given only with all of it"))

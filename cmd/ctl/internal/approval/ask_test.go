@@ -18,7 +18,7 @@ import (
 // output, and the lines that were read as secret.
 func typed(ap protocol.Approval, lines ...string) (q *asking, out *bytes.Buffer, unseen *[]string) {
 	out, unseen = &bytes.Buffer{}, &[]string{}
-	q = &asking{p: core.NewPrinter(out, false), ap: ap, whole: func() protocol.Approval { return ap },
+	q = &asking{p: core.NewPrinter(out, false), ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
 			out.WriteString(prompt + " ")
 			if len(lines) == 0 {

@@ -2,6 +2,7 @@ package approval
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"fairlead.dev/fairlead/activities"
@@ -25,10 +26,13 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 		from = strings.TrimPrefix(from+" "+ap.Tool, " ")
 	}
 	p.Fields(core.Plain("approval"), core.Painted(core.Bold, ap.ID), core.Plain("state"), core.Painted(approvalColour(ap.State), string(ap.State)),
-		core.Plain("kind"), core.Plain(ap.Kind), core.Plain("from"), core.Plain(from), core.Plain("in"), core.Plain(ap.CWD), core.Plain("network"), core.Plain(ap.Network), core.Plain("reason"), core.Plain(ap.Reason),
+		core.Plain("kind"), core.Plain(ap.Kind), core.Plain("from"), core.Plain(from), core.Plain("in"), core.Plain(ap.CWD), core.Plain("network"), core.Plain(networkText(ap)), core.Plain("reason"), core.Plain(ap.Reason),
 		core.Plain("decision"), core.Plain(decision), core.Plain("delivery"), core.Plain(ap.Delivery), core.Plain("void"), core.Plain(ap.VoidReason),
 		core.Plain("policy"), core.Plain(rulingText(ap)), core.Plain("signatures"), core.Painted(core.Yellow, signedText(ap)),
-		core.Plain("earlier"), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain("offered"), core.Plain(strings.Join(ap.Offered, ", ")), core.Plain("expires"), core.Plain(ap.ExpiresAt), core.Plain("digest"), core.Painted(core.Dim, ap.Digest))
+		core.Plain("earlier"), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain("offered"), core.Plain(strings.Join(ap.Offered, ", ")), core.Plain("expires"), core.Plain(ap.ExpiresAt), core.Plain("digest"), core.Painted(core.Dim, ap.Digest), core.Plain("unchecked"), core.Painted(core.Yellow, uncheckedText(ap)))
+	if ap.Digested != nil && ap.Digested.Action != "" {
+		p.Printf("\n  to %s, not to run it:\n", core.Clean(ap.Digested.Action))
+	}
 	if ap.Command != "" {
 		p.Printf("\n  %s %s\n", p.Paint(core.Cyan, "$"), p.Paint(core.Cyan, strings.ReplaceAll(core.Clean(ap.Command), "\n", "\n    ")))
 	}
@@ -57,8 +61,12 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 		p.Printf("\n")
 		showQuestion(p, q)
 	}
-	for _, c := range ap.Changes {
-		p.Printf("\n  %s %s\n", p.Paint(core.Blue, c.Kind), core.Clean(c.Path))
+	paths := activities.ChangePaths(ap.Request())
+	for i, c := range ap.Changes {
+		p.Printf("\n  %s %s\n", p.Paint(core.Blue, c.Kind), paths[i])
+		if paths[i] != c.Path {
+			p.Printf("    %s\n", p.Paint(core.Dim, "codex wrote "+strconv.Quote(c.Path)))
+		}
 		if diffs {
 			show.Diff(p, c.Diff)
 		}
@@ -66,6 +74,14 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 	if ap.Truncated {
 		p.Printf("%s\n", p.Paint(core.Dim, "  (cut; `ctl approval show "+ap.ID+"` shows all)"))
 	}
+}
+
+// networkText is the host to reach, and all that codex says of it.
+func networkText(ap protocol.Approval) string {
+	if ap.Digested == nil || len(ap.Digested.Network) == 0 {
+		return ap.Network
+	}
+	return strings.TrimPrefix(ap.Network+" "+string(ap.Digested.Network), " ")
 }
 
 func showQuestion(p *core.Printer, q protocol.Question) {

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -188,8 +188,7 @@ func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]b
 	if socket == "" {
 		return nil, errors.New("there is no agent: SSH_AUTH_SOCK is not set")
 	}
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", socket)
+	conn, err := localsocket.DialAgent(ctx, socket)
 	if err != nil {
 		return nil, fmt.Errorf("reach the agent: %w", err)
 	}
@@ -205,7 +204,7 @@ func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]b
 // messageCommand prints the bytes to sign by hand.
 func messageCommand(a *core.App) *cobra.Command {
 	var forSession bool
-	var answers, grant string
+	var answers, grant, digest string
 	c := &cobra.Command{
 		Use: "message ID OUTCOME", Short: "print the bytes to sign for a decision, to sign by hand", Args: cobra.ExactArgs(2),
 		Long: `Prints the bytes that a decision is signed over, with no line's end: canonical JSON of the
@@ -224,7 +223,10 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 			if err != nil {
 				return err
 			}
-			d := protocol.Decide{Approval: ap.ID, Digest: ap.Digest, Outcome: args[1]}
+			d := protocol.Decide{Approval: ap.ID, Digest: digest, Outcome: args[1]}
+			if err := digestOf(c.Context(), a, t, doing, &ap, &d); err != nil {
+				return err
+			}
 			if forSession {
 				d.Scope = "session"
 			}
@@ -245,6 +247,7 @@ the answers or the grant that go with it. ` + "`ctl approval … --sign-with`" +
 			return err
 		},
 	}
+	c.Flags().StringVar(&digest, "digest", "", "the `digest` that you approve; needed where what is shown does not give it")
 	c.Flags().BoolVar(&forSession, "for-session", false, "the decision is for the session, as with --for-session of accept and grant")
 	c.Flags().StringVar(&answers, "answers", "", "the answers of the decision, as `JSON`")
 	c.Flags().StringVar(&grant, "grant", "", "the grant of the decision, as `JSON`")

@@ -115,7 +115,7 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 // failureKinds are the words of retry.on.
 func failureKinds() []string {
 	out := append(slices.Clone(batch.RetriedKinds), protocol.EndingKinds()...)
-	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeSeed,
+	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSeed,
 		protocol.ErrTypeInternal, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeStoreFull, protocol.ErrTypeSnapshot, protocol.ErrTypeBadInput,
 		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
 	slices.Sort(out)
@@ -184,19 +184,21 @@ func (b *Local) Named(id string) error {
 	return nil
 }
 
-// CheckNames reports all unknown hosts and seeds.
+// CheckNames reports all unknown hosts and seeds. It names host local where that is the only
+// one.
 func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error {
 	var problems []string
 	var first *core.Error
-	seen := map[string]bool{}
+	seen := map[string]session.Options{}
 	for _, key := range core.SortedKeys(b.sets) {
 		s := b.sets[key]
-		what := fmt.Sprintf("%s %s %s %s", s.opt.Zone, s.opt.Host, s.opt.Seed, s.opt.SeedPool)
-		if seen[what] {
+		what := fmt.Sprintf("%s %s %s %s %v %q", s.opt.Zone, s.opt.Host, s.opt.Seed, s.opt.SeedPool, s.opt.Labels, s.opt.Select)
+		if like, is := seen[what]; is {
+			s.opt.Host, s.opt.Elsewhere = like.Host, like.Elsewhere
 			continue
 		}
-		seen[what] = true
-		err := start.CheckNames(ctx, a, t, s.opt)
+		err := start.CheckNames(ctx, a, t, &s.opt)
+		seen[what] = s.opt
 		if err == nil {
 			continue
 		}

@@ -263,14 +263,15 @@ func progressLine(a *core.App) *progress {
 
 func (l *progress) say(format string, args ...any) {
 	if l.tty {
-		fmt.Fprintf(l.app.Err, "\r\x1b[K"+format, args...)
+		l.app.EraseLine()
+		fmt.Fprint(l.app.Err, core.Clean(fmt.Sprintf(format, args...)))
 		l.dirty = true
 	}
 }
 
 func (l *progress) clear() {
 	if l.dirty {
-		fmt.Fprint(l.app.Err, "\r\x1b[K")
+		l.app.EraseLine()
 		l.dirty = false
 	}
 }

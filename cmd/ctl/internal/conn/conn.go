@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
+	"sync"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -31,6 +33,7 @@ type Conn struct {
 	From      string // source of the address: flags, environment, config or stack
 	Codec     *payload.Codec
 	Silence   Silence
+	warned    sync.Map // addresses of workers that are not asked
 }
 
 func endpoint(a *core.App) (*dial.Target, error) {
@@ -50,9 +53,9 @@ func endpoint(a *core.App) (*dial.Target, error) {
 	info, err := Stack(a)
 	switch {
 	case err == nil:
-		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey))
+		sources = append(sources, dial.Stack(info.Temporal.Address, info.Temporal.Namespace, info.PayloadKey, info.PayloadsSince, info.TLS()))
 	case !errors.Is(err, stack.ErrNone):
-		return nil, core.Failed("%v", err)
+		return nil, stackFailure(err)
 	}
 	target, err := dial.Resolve(sources...)
 	if err != nil {
@@ -73,6 +76,15 @@ func Stack(a *core.App) (*stack.Info, error) {
 		return nil, err
 	}
 	return stack.Read(dir)
+}
+
+// stackFailure keeps an error of ctl's own, with its hint.
+func stackFailure(err error) error {
+	var e *core.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	return core.Failed("%v", err)
 }
 
 func stackRuns(a *core.App) bool {
@@ -109,11 +121,20 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 		if from == "stack" {
 			hint = "`ctl up` starts it; `ctl doctor` says what is wrong"
 		}
+		if opts.ConnectionOptions.TLS == nil && wantsTLS(err) {
+			hint = "the server wants TLS, as that of `ctl up` does: name the stack's state folder (--state), or set temporal.tls in the config"
+		}
 		return nil, core.Unreachable("reach Temporal at %s (from %s): %s", opts.HostPort, from, FirstSentence(err)).Hinted("%s", hint).Because(err)
 	}
 	a.OnClose(closer(c.Close))
 	t := &Conn{Client: c, App: a, Address: opts.HostPort, Namespace: opts.Namespace, From: from, Codec: target.Codec}
 	return t, t.maySend(ctx)
+}
+
+// wantsTLS reports whether a server answered, but not in the clear.
+func wantsTLS(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "reading server preface") && !strings.Contains(text, "connection refused")
 }
 
 // maySend returns an error if the workers have a payload key and ctl has none. Otherwise

@@ -58,6 +58,8 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	switch {
 	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
 		return core.Usage("%s: %s", doing, FirstSentence(err)).Hinted("check temporal.payload_key in the config, and --namespace").Because(err)
+	case errors.Is(err, payload.ErrOlder), errors.Is(err, payload.ErrMoved):
+		return core.Refused("%s: %s", doing, FirstSentence(err)).Because(err)
 	case errors.As(err, &noNS):
 		return core.NotFound("%s: Temporal at %s has no namespace %q", doing, t.Address, t.Namespace).Hinted("check --namespace").Because(err)
 	case errors.As(err, &gone):

@@ -36,6 +36,15 @@ func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*wor
 	}
 }
 
+// BegunBefore counts the workflows that Temporal keeps from before a time.
+func (t *Conn) BegunBefore(ctx context.Context, when time.Time) (int64, error) {
+	const doing = "count the workflows from before payloads were encrypted for their place"
+	res, err := t.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{
+		Namespace: t.Namespace, Query: "StartTime < '" + when.UTC().Format(time.RFC3339) + "'",
+	})
+	return res.GetCount(), t.Explain(ctx, doing, err)
+}
+
 // Kept returns a session as Temporal keeps it, without a worker.
 func (t *Conn) Kept(ctx context.Context, id string) (protocol.SessionView, error) {
 	d, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), "")
@@ -60,7 +69,7 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 	// The first run has no such memo. If it is missing or ctl cannot decrypt it, the start
 	// of this run is shown.
 	var began time.Time
-	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.DataConverter().FromPayload(p, &began) == nil {
+	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.Of(info.GetExecution().GetWorkflowId(), info.GetStartTime().AsTime()).FromPayload(p, &began) == nil {
 		v.CreatedAt = began
 	}
 	v.Origin = Attr[string](attrs, "FairleadOrigin")

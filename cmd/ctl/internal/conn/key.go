@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
@@ -221,20 +221,20 @@ func (t *Conn) ClaimOf(ctx context.Context, doing, workflowID string) (was *prot
 	case err != nil:
 		return nil, false, t.Explain(ctx, doing, err)
 	}
-	was, err = claimIn(d.GetWorkflowExecutionInfo().GetMemo(), t)
+	was, err = claimIn(d.GetWorkflowExecutionInfo(), t)
 	if err != nil {
 		return nil, true, t.Explain(ctx, doing, err)
 	}
 	return was, true, nil
 }
 
-func claimIn(memo *commonpb.Memo, t *Conn) (*protocol.KeyClaim, error) {
-	p := memo.GetFields()[protocol.MemoClaim]
+func claimIn(info *workflowpb.WorkflowExecutionInfo, t *Conn) (*protocol.KeyClaim, error) {
+	p := info.GetMemo().GetFields()[protocol.MemoClaim]
 	if p == nil {
 		return nil, nil
 	}
 	var was protocol.KeyClaim
-	if err := t.Codec.DataConverter().FromPayload(p, &was); err != nil {
+	if err := t.Codec.Of(info.GetExecution().GetWorkflowId(), info.GetStartTime().AsTime()).FromPayload(p, &was); err != nil {
 		return nil, err
 	}
 	return &was, nil

@@ -109,9 +109,13 @@ func worked(h *historypb.History) bool {
 // there. It returns nil if the workflow has no handler for the query then.
 func replay(q *query, history *historypb.History) (*reply, error) {
 	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
+	interceptors := []interceptor.WorkerInterceptor{o}
+	if in := q.codec.Interceptor(); in != nil {
+		interceptors = append(interceptors, in)
+	}
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
-		Interceptors: []interceptor.WorkerInterceptor{o},
+		Interceptors: interceptors,
 	})
 	if err != nil {
 		return nil, err

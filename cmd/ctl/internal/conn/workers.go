@@ -1,10 +1,11 @@
 package conn
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 
@@ -25,23 +26,32 @@ func WorkerFor(ctx context.Context, a *core.App, t *Conn, session string) (*api.
 	if err != nil { // Temporal may have deleted the session; the store keeps its data
 		return AnyWorker(ctx, a, t)
 	}
-	for _, c := range Attached(a, d.GetPendingActivities()) {
-		if _, err := askWorker(ctx, c); err == nil {
+	for _, c := range Attached(a, t, d.GetPendingActivities()) {
+		_, err := askWorker(ctx, c)
+		if err == nil {
 			return c, nil
+		}
+		if distrusts(err) {
+			t.warn(c.Endpoint(), err)
 		}
 	}
 	return WorkerOf(ctx, a, t, d.GetExecutionConfig().GetTaskQueue().GetName())
 }
 
-// Attached returns the workers that run a workflow's activities.
-func Attached(a *core.App, pending []*workflowpb.PendingActivityInfo) []*api.Client {
+// Attached returns the workers that run a workflow's activities and that ctl may ask.
+func Attached(a *core.App, t *Conn, pending []*workflowpb.PendingActivityInfo) []*api.Client {
 	var out []*api.Client
 	for _, p := range pending {
-		if id, ok := api.ParseIdentity(p.GetLastWorkerIdentity()); ok {
-			if c, err := apiClient(a, id.API); err == nil {
-				out = append(out, c)
-			}
+		id, ok := api.ParseIdentity(p.GetLastWorkerIdentity())
+		if !ok {
+			continue
 		}
+		c, err := hinted(a, id.API)
+		if err != nil {
+			t.warn(id.API, err)
+			continue
+		}
+		out = append(out, c)
 	}
 	return out
 }
@@ -55,69 +65,103 @@ func AnyWorker(ctx context.Context, a *core.App, t *Conn) (*api.Client, error) {
 	return WorkerOf(ctx, a, t, protocol.TaskQueueOf(conf.Zone))
 }
 
-// WorkerOf returns a worker of a task queue: the configured one, the local stack's, or one
-// that polls the queue. If none answers, it returns any other worker, because all share the
-// store.
+// A search looks for a worker of a task queue.
+type search struct {
+	app     *core.App
+	queue   string
+	tried   []string // addresses
+	refused []string // addresses, and why nothing was sent there
+	other   *api.Client
+}
+
+// try asks the worker at an address. It returns nil unless the worker serves the queue, and
+// keeps the first other worker. open makes the client.
+func (s *search) try(ctx context.Context, endpoint string, open func(*core.App, string) (*api.Client, error)) *api.Client {
+	if slices.Contains(s.tried, endpoint) {
+		return nil
+	}
+	s.tried = append(s.tried, endpoint)
+	c, err := open(s.app, endpoint)
+	var st api.Status
+	if err == nil {
+		st, err = askWorker(ctx, c) // a stopped process accepts connections, but does not answer
+	}
+	switch {
+	case distrusts(err) || err != nil && c == nil:
+		s.refused = append(s.refused, endpoint+": "+err.Error())
+	case err != nil:
+	case slices.Contains(st.TaskQueues, s.queue):
+		return c
+	case s.other == nil:
+		s.other = c
+	}
+	return nil
+}
+
+// failure says why no worker was found.
+func (s *search) failure() error {
+	switch {
+	case len(s.tried) == 0:
+		return core.Unreachable("reach a worker: none is known").Hinted("`ctl up` starts one (after `ctl down`, where a stack without workers is up); api.address in the config names another")
+	case len(s.refused) > 0:
+		return core.Unreachable("reach a worker: none answers at %s; %s", some(s.tried, ", "), some(s.refused, "; ")).
+			Hinted("`ctl doctor` names each such address; \"Whom ctl asks\" in docs/explanation/security.md says what ctl trusts")
+	}
+	return core.Unreachable("reach a worker: none answers at %s", some(s.tried, ", ")).Hinted("`ctl status` shows what is up")
+}
+
+// some joins what is shown of a list that a stranger may have made long.
+func some(list []string, sep string) string {
+	const most = 8
+	if n := len(list) - most; n > 0 {
+		list = append(slices.Clone(list[:most]), fmt.Sprintf("and %d more", n))
+	}
+	return core.Clean(strings.Join(list, sep))
+}
+
+// maxHints bounds the addresses of one task queue that ctl tries.
+const maxHints = 64
+
+// WorkerOf returns a worker of a task queue: a configured one, the local stack's, or one
+// that polls the queue and that ctl may ask. If none answers, it returns any other worker,
+// because all share the store.
 func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Client, error) {
 	conf, err := a.Config()
 	if err != nil {
 		return nil, err
 	}
-	endpoints := []string{conf.API.Address}
+	endpoints := configured(conf.API)
 	info, err := Stack(a)
 	switch {
 	case err == nil && (t == nil || t.From == "stack"):
 		for _, w := range info.Workers {
-			endpoints = append(endpoints, w.API)
+			if w.API != "" {
+				endpoints = append(endpoints, w.API)
+			}
 		}
 	case err != nil && !errors.Is(err, stack.ErrNone):
-		return nil, core.Failed("%v", err)
+		return nil, stackFailure(err)
 	}
-	var tried []string
-	var other *api.Client
-	try := func(endpoint string) *api.Client {
-		if endpoint == "" || slices.Contains(tried, endpoint) {
-			return nil
-		}
-		tried = append(tried, endpoint)
-		c, err := apiClient(a, endpoint)
-		if err != nil {
-			return nil
-		}
-		st, err := askWorker(ctx, c) // a stopped process accepts connections, but does not answer
-		if err != nil {
-			return nil
-		}
-		if slices.Contains(st.TaskQueues, queue) {
-			return c
-		}
-		if other == nil {
-			other = c
-		}
-		return nil
-	}
+	s := &search{app: a, queue: queue}
 	for _, endpoint := range endpoints {
-		if c := try(endpoint); c != nil {
+		if c := s.try(ctx, endpoint, apiClient); c != nil {
 			return c, nil
 		}
 	}
 	for _, endpoint := range t.apisOf(ctx, queue) {
-		if c := try(endpoint); c != nil {
+		if c := s.try(ctx, endpoint, hinted); c != nil {
 			return c, nil
 		}
 	}
-	if other != nil {
-		return other, nil
+	if s.other != nil {
+		return s.other, nil
 	}
 	for _, endpoint := range t.apisOf(ctx, protocol.TaskQueueOf(conf.Zone)) {
-		if try(endpoint) != nil || other != nil {
-			return apiClient(a, endpoint)
+		if c := s.try(ctx, endpoint, hinted); c != nil || s.other != nil {
+			return cmp.Or(c, s.other), nil
 		}
 	}
-	if len(tried) == 0 {
-		return nil, core.Unreachable("reach a worker: none is known").Hinted("`ctl up` starts one (after `ctl down`, where a stack without workers is up); api.address in the config names another")
-	}
-	return nil, core.Unreachable("reach a worker: none answers at %s", strings.Join(tried, ", ")).Hinted("`ctl status` shows what is up")
+	return nil, s.failure()
 }
 
 func (t *Conn) apisOf(ctx context.Context, queue string) []string {
@@ -130,35 +174,11 @@ func (t *Conn) apisOf(ctx context.Context, queue string) []string {
 	}
 	var out []string
 	for _, p := range q.GetPollers() {
-		if id, ok := api.ParseIdentity(p.GetIdentity()); ok {
+		if id, ok := api.ParseIdentity(p.GetIdentity()); ok && len(out) < maxHints {
 			out = append(out, id.API)
 		}
 	}
 	return out
-}
-
-func apiClient(a *core.App, endpoint string) (*api.Client, error) {
-	conf, err := a.Config()
-	if err != nil {
-		return nil, err
-	}
-	opts := api.ClientOptions{}
-	if conf.API.TLS != nil {
-		opts.CA, opts.ServerName = conf.API.TLS.CA, conf.API.TLS.ServerName
-	}
-	if f := conf.API.TokenFile; f != "" && !strings.HasPrefix(endpoint, "unix:") {
-		token, err := os.ReadFile(f)
-		if err != nil {
-			return nil, core.Usage("read the API's token: %v", err).Hinted("check api.token_file")
-		}
-		opts.Token = strings.TrimSpace(string(token))
-	}
-	c, err := api.NewClient(endpoint, opts)
-	if err != nil {
-		return nil, core.Failed("%v", err)
-	}
-	a.OnClose(c)
-	return c, nil
 }
 
 // APIFailure converts an error of a worker's API, with its exit code.
@@ -215,6 +235,7 @@ type WorkerView struct {
 	TaskQueues []string `json:"task_queues"`
 	API        string   `json:"api"`
 	Reachable  bool     `json:"reachable"`
+	Refused    bool     `json:"refused,omitempty"` // ctl sends nothing there; Problem says why
 	Ready      bool     `json:"ready"`
 	Zone       string   `json:"zone"`
 	Version    string   `json:"version"`
@@ -241,13 +262,16 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 			}
 		}
 	}
-	answered := map[string]bool{}
+	known, answered := knownAddresses(a, conf.API), map[string]bool{}
 	var silent []WorkerView
 	for _, p := range polls {
 		if _, done := answered[p.API]; done {
 			continue
 		}
 		st, err := func() (api.Status, error) {
+			if err := checkHint(p.API, conf.API, known); err != nil {
+				return api.Status{}, err
+			}
 			c, err := api.Connect(p.API, conf.API)
 			if err != nil {
 				return api.Status{}, err
@@ -260,7 +284,7 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 		}
 		answered[p.API] = err == nil
 		if err != nil {
-			silent = append(silent, WorkerView{Identity: p.text, PID: p.PID, API: p.API, TaskQueues: []string{}, Problem: core.Clean(err.Error())})
+			silent = append(silent, WorkerView{Identity: p.text, PID: p.PID, API: p.API, TaskQueues: []string{}, Refused: distrusts(err), Problem: core.Clean(err.Error())})
 			continue
 		}
 		statuses = append(statuses, st)

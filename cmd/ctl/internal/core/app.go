@@ -3,6 +3,7 @@ package core
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/localsocket"
 	build "fairlead.dev/fairlead/internal/version"
 )
 
@@ -29,7 +31,7 @@ type Flags struct {
 // An App is one run of ctl.
 type App struct {
 	In       io.Reader
-	Out, Err io.Writer
+	Out, Err io.Writer // of a program: made by Screen
 	Flags    Flags
 	Began    bool // the command line was accepted
 	Begins   bool // Temporal keeps what the command starts until a worker handles it
@@ -50,10 +52,10 @@ type App struct {
 // Print returns the printer for results, to standard output.
 func (a *App) Print() *Printer { return NewPrinter(a.Out, a.Flags.Output == "json") }
 
-// Note writes a message to standard error, unless -q is given.
+// Note writes a message to standard error, cleaned, unless -q is given.
 func (a *App) Note(format string, args ...any) {
 	if !a.Flags.Quiet {
-		fmt.Fprintf(a.Err, format+"\n", args...)
+		fmt.Fprintln(a.Err, Clean(fmt.Sprintf(format, args...)))
 	}
 }
 
@@ -117,7 +119,8 @@ func (a *App) ConfigPath() (path string, explicit bool) {
 	return path, false
 }
 
-// StateDir returns the absolute path of the local stack's folder.
+// StateDir returns the absolute path of the local stack's folder. It fails if other users
+// could replace what is in there.
 func (a *App) StateDir() (string, error) {
 	dir := cmp.Or(a.Flags.State, os.Getenv("FAIRLEAD_STATE"))
 	if dir == "" {
@@ -131,7 +134,14 @@ func (a *App) StateDir() (string, error) {
 		}
 		dir = filepath.Join(base, "fairlead")
 	}
-	return filepath.Abs(dir)
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := localsocket.CheckFolder(dir); errors.Is(err, localsocket.ErrFolder) {
+		return "", Failed("find the state folder: %v", err).Hinted("--state names another folder").Because(err)
+	}
+	return dir, nil
 }
 
 // OnClose registers c to be closed when ctl ends.
@@ -147,6 +157,11 @@ func (a *App) Close() {
 		a.closers[i].Close()
 	}
 	a.closers = nil
+	for _, w := range []io.Writer{a.Out, a.Err} {
+		if s, ok := w.(*screen); ok {
+			s.flush()
+		}
+	}
 }
 
 // Version returns the version of this build.

@@ -56,7 +56,7 @@ func (a *App) answerAsIs(ctx context.Context) (string, error) {
 // Confirm asks a yes or no question on standard error.
 func (a *App) Confirm(ctx context.Context, question string) (bool, error) {
 	for {
-		fmt.Fprintf(a.Err, "%s [y/n] ", question)
+		fmt.Fprintf(a.Err, "%s [y/n] ", Clean(question))
 		s, err := a.answer(ctx)
 		if err != nil {
 			return false, err

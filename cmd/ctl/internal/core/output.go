@@ -1,6 +1,7 @@
 package core
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +10,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/term"
+	"fairlead.dev/fairlead/internal/escape"
 )
 
 // A Style is the parameter of an SGR escape sequence. It is written only to terminals.
@@ -32,15 +33,10 @@ type Printer struct {
 	color bool
 }
 
-func IsTerminal(w any) bool {
-	f, ok := w.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
-
 // NewPrinter returns a printer to w. Only terminals get colour.
 func NewPrinter(w io.Writer, asJSON bool) *Printer {
 	color := IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return &Printer{W: w, JSON: asJSON, color: color && !asJSON}
+	return &Printer{W: Screen(w), JSON: asJSON, color: color && !asJSON}
 }
 
 // Show prints v as JSON, or the output of text.
@@ -49,9 +45,19 @@ func (p *Printer) Show(v any, text func(p *Printer)) error {
 		text(p)
 		return nil
 	}
-	enc := json.NewEncoder(p.W)
+	return WriteJSON(p.W, v)
+}
+
+// WriteJSON writes v as a line of JSON. Hidden characters in it are JSON's escapes.
+func WriteJSON(w io.Writer, v any) error {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
-	return enc.Encode(v)
+	if err := enc.Encode(v); err != nil {
+		return err
+	}
+	_, err := w.Write(escape.JSON(b.Bytes()))
+	return err
 }
 
 // ShowAll prints a list as one JSON object per line, or the output of text.
@@ -68,15 +74,25 @@ func ShowAll[T any](p *Printer, list []T, text func(p *Printer)) error {
 	return nil
 }
 
-// Printf writes as fmt.Printf does.
-func (p *Printer) Printf(format string, args ...any) { fmt.Fprintf(p.W, format, args...) }
+// Printf writes as fmt.Printf does, with all hidden characters as escapes: terminals get no
+// others, and who prints a file later does not, either.
+func (p *Printer) Printf(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if !IsTerminal(p.W) {
+		text = escape.Text(text)
+	}
+	_, _ = io.WriteString(p.W, text) // as with fmt.Printf, nobody looks
+}
+
+// Exact writes text for programs: files and pipes get it as it is, terminals escaped.
+func (p *Printer) Exact(text string) { _, _ = io.WriteString(p.W, text) }
 
 // Paint returns text in a style, which only terminals get.
 func (p *Printer) Paint(s Style, text string) string {
-	if !p.color || text == "" {
+	if !p.color || s == "" || text == "" {
 		return text
 	}
-	return "\x1b[" + string(s) + "m" + text + "\x1b[0m"
+	return inked(s, text)
 }
 
 // Table prints aligned columns under a header.

@@ -5,13 +5,13 @@ import (
 	"testing"
 )
 
-func TestCleanTakesOutWhatATerminalObeys(t *testing.T) {
+func TestCleanShowsWhatATerminalWouldObey(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext\n":              "plain\ttext\n",
-		"a\x1b[31mred\x1b]0;title\a": "a[31mred]0;title",
-		"over\rwrite\b\x7f\u009b2J":  "overwrite2J",
-		"ab\u202ecod\u2066x":         "abcodx",
-		"bad \xff byte":              "bad \ufffd byte",
+		"a\x1b[31mred\x1b]0;title\a": `a\x1b[31mred\x1b]0;title\x07`,
+		"over\rwrite\b\x7f\u009b2J":  `over\rwrite\x08\x7f\u009b2J`,
+		"ab\u202ecod\u2066x":         `ab\u202ecod\u2066x`,
+		"bad \xff byte":              `bad \xff byte`,
 		"naïve — 日本":                 "naïve — 日本",
 	} {
 		if got := Clean(in); got != want {

@@ -37,7 +37,7 @@ func (a *App) AnswerUnseen(ctx context.Context, prompt string) (string, error) {
 		return "", err
 	}
 	defer show()
-	fmt.Fprint(a.Err, prompt+" ")
+	fmt.Fprint(a.Err, Clean(prompt)+" ")
 	return a.answerAsIs(ctx)
 }
 

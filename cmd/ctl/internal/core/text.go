@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/internal/escape"
 )
 
 // CutLast splits an approval's id, such as s1.2, into session and number.
@@ -37,9 +37,9 @@ func RandomID() string {
 	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))[:10]
 }
 
-// OneLine puts a text on one line of at most n characters.
+// OneLine puts a text on one line of at most n characters, cleaned.
 func OneLine(s string, n int) string {
-	s = strings.Join(strings.Fields(s), " ")
+	s = strings.Join(strings.Fields(Clean(s)), " ")
 	if r := []rune(s); len(r) > n {
 		return string(r[:n-1]) + "…"
 	}
@@ -73,8 +73,9 @@ func Short(d time.Duration) string {
 	return fmt.Sprintf("%dd", int(d.Hours()/24))
 }
 
-// Clean removes what a terminal acts on, such as escape sequences.
-func Clean(s string) string { return records.Harmless(s) }
+// Clean returns s with its hidden characters, such as those of escape sequences, as visible
+// escapes.
+func Clean(s string) string { return escape.Text(s) }
 
 // Size formats a number of bytes.
 func Size(n int64) string {

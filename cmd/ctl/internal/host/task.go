@@ -93,6 +93,9 @@ func provisionCommand(a *core.App) *cobra.Command {
 				protocol.ProvisionCodexResult
 			}{h.Name, out}, func(p *core.Printer) {
 				p.Printf("codex %s is on %s at %s (%s)\n", out.Version, h.Name, out.Path, out.How)
+				if out.Repaired != "" {
+					p.Printf("%s\n", core.Clean(out.Repaired))
+				}
 			})
 		},
 	}

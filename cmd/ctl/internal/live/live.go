@@ -29,7 +29,7 @@ func Now(ctx context.Context, a *core.App, t *conn.Conn, session string) (live p
 	if err != nil {
 		return protocol.SessionLive{}, ""
 	}
-	for _, c := range conn.Attached(a, d.GetPendingActivities()) {
+	for _, c := range conn.Attached(a, t, d.GetPendingActivities()) {
 		if live, err := c.Live(ctx, session); err == nil && live.Attached {
 			return live, ""
 		}

@@ -82,15 +82,11 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 	if err != nil {
 		return err
 	}
-	var v protocol.SeedView
-	if err := t.Update(ctx, doing, protocol.SeedID(name), protocol.UpdateExportSeed, "", &v,
-		protocol.ExportSeed{By: core.Person(), Recipient: recipient}); err != nil {
-		return err
-	}
-	data, err := worker.ExportSeed(ctx, name, api.ExportSeed{Blob: v.Ref.Blob, Digest: v.Ref.Digest, Recipient: recipient, By: core.Person()})
+	got, err := worker.ExportSeed(ctx, name, api.ExportSeed{Recipient: recipient, By: core.Person()})
 	if err != nil {
 		return conn.APIFailure(doing, err)
 	}
+	data := got.Data
 	if out == "-" {
 		_, err = a.Out.Write(data)
 	} else {
@@ -99,15 +95,18 @@ func exportSeed(ctx context.Context, a *core.App, name, recipient, out string) e
 	if err != nil {
 		return core.Failed("%s: %v", doing, err)
 	}
-	if v.Health == protocol.Suspect {
+	var v protocol.SeedView
+	if err := t.Query(ctx, "show seed "+name, protocol.SeedID(name), protocol.QuerySeed, &v); err != nil {
+		a.Note("%v", err)
+	} else if v.Health == protocol.Suspect {
 		a.Note("%s: %s (%s)", name, v.Reason, v.Hint)
 	}
 	if out == "-" {
 		return nil
 	}
 	sum := sha256.Sum256(data)
-	return a.Print().Show(exportView{name, v.Kind, v.Generation, recipient, out, len(data), hex.EncodeToString(sum[:])}, func(p *core.Printer) {
-		p.Printf("seed %s, generation %d: %s, for %s alone\n", name, v.Generation, out, recipient)
+	return a.Print().Show(exportView{name, got.Kind, got.Generation, recipient, out, len(data), hex.EncodeToString(sum[:])}, func(p *core.Printer) {
+		p.Printf("seed %s, generation %d: %s, for %s alone\n", name, got.Generation, out, recipient)
 	})
 }
 

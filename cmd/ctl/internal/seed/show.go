@@ -86,7 +86,7 @@ func showSeed(p *core.Printer, v protocol.SeedView) {
 		core.Plain("verified"), core.Plain(show.When(v.VerifiedAt)), core.Plain("checked"), core.Plain(checkText(v.Check)), core.Plain("state"), core.Plain(v.State), core.Plain("rotated"), core.Plain(rotatedText(v.Rotated)),
 		core.Plain("recovering"), core.Plain(recoveryText(v.Recovery)), core.Plain("held by"), core.Plain(strings.Join(holderTexts(v.Holders), "; ")),
 		core.Plain("waiting"), core.Plain(atLeastOne(v.Queue)), core.Plain("shared by"), core.Plain(shareText(v)), core.Plain("pools"), core.Plain(strings.Join(v.Pools, ", ")),
-		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
+		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("bounds"), core.Plain(boundWords(v.Bounds)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
 	var rows [][]core.Cell
 	for _, f := range v.Files {
 		rows = append(rows, []core.Cell{core.Plain(f.Path), core.Plain(f.Mode), core.Painted(core.Dim, f.Digest)})

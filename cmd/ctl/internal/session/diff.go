@@ -70,5 +70,5 @@ func showTurnDiff(p *core.Printer, diff string) {
 		show.Diff(p, diff)
 		return
 	}
-	p.Printf("%s", diff)
+	p.Exact(diff)
 }

@@ -54,7 +54,7 @@ session's id.`,
 
 // notToGoOn lists the flags that fill a new session's work folder. After a restore, the
 // folder is the snapshot's.
-var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
+var notToGoOn = []string{"dir", "repo", "ref", "depth", "git-token-file", "git-user", "forward-agent", "forward-key", "git-known-hosts", "clone-timeout", "upload", "from-snapshot"}
 
 // GoesOnFlags adapts the flags of a session's start to one that continues from a snapshot.
 func GoesOnFlags(c *cobra.Command) {

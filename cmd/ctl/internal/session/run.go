@@ -97,7 +97,7 @@ func run(ctx context.Context, a *core.App, id string, opt session.Options, text 
 // begin starts a session with its first message. there says that this request has already
 // started it.
 func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
-	if err := start.CheckNames(ctx, a, t, opt); err != nil {
+	if err := start.CheckNames(ctx, a, t, &opt); err != nil {
 		return acc, false, err
 	}
 	folder := start.OfSession(id)

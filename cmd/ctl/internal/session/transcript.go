@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -89,9 +90,9 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 	}
 	switch format {
 	case "markdown":
-		p.Printf("%s", records.TranscriptMarkdown("Session "+id, all))
+		p.Exact(string(records.TranscriptMarkdown("Session "+id, all)))
 	case "chat":
-		p.Printf("%s", records.TranscriptChat(all))
+		p.Exact(string(escape.JSON(records.TranscriptChat(all))))
 	}
 	return nil
 }
@@ -279,6 +280,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 				continue
 			}
 			asked[ap.ID] = true
+			ap = approval.Checked(ap)
 			if err := say(approvalLine{"approval", ap}, func(p *core.Printer) { approval.Show(p, ap, false) }); err != nil {
 				return err
 			}

@@ -87,7 +87,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 		}
 		if a.Flags.NoInput {
 			r.EndLine()
-			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(open[0].Summary, 80)).
+			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(approval.Checked(open[0]).Summary, 80)).
 				Hinted("`ctl approval show %s`; the session goes on and waits", open[0].ID)
 		}
 		for _, ap := range open {
@@ -187,7 +187,7 @@ func turnResult(ctx context.Context, a *core.App, t *conn.Conn, d protocol.Sessi
 	}
 	p := a.Print()
 	if p.JSON || a.Flags.Quiet {
-		if err := p.Show(turn, func(p *core.Printer) { p.Printf("%s\n", outputOf(turn)) }); err != nil {
+		if err := p.Show(turn, func(p *core.Printer) { p.Exact(outputOf(turn) + "\n") }); err != nil {
 			return err
 		}
 	} else {

@@ -1,2 +1,2 @@
-// Package stack is `ctl up`, `ctl down`, `ctl status` and `ctl doctor`.
+// Package stack is `ctl up`, `ctl down`, `ctl status`, `ctl ui` and `ctl doctor`.
 package stack

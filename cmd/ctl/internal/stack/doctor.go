@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/stack"
 	"fairlead.dev/fairlead/internal/store"
@@ -138,8 +139,29 @@ func examine(ctx context.Context, a *core.App) []finding {
 		add("payload key", readable(keys, func() error { _, err := payload.LoadKeys(keys); return err }),
 			"chmod 600 the file; if it is gone or holds no keys, bring back your copy: nothing else opens what Temporal keeps", "%s, mode 0600", keys)
 	}
+	if stackErr == nil && info.Certificates != nil {
+		end, err := firstEnd(info.Certificates)
+		add("certificates", err, "chmod 600 the file; `ctl down`, then `ctl up` makes what is missing", "valid until %s, renewed before by the running stack", end.Local().Format("2006-01-02 15:04"))
+	}
 	examineService(ctx, a, add)
 	return out
+}
+
+// firstEnd returns when the first of the certificates ends, which must not be over.
+func firstEnd(c *stack.Certificates) (first time.Time, err error) {
+	for _, path := range []string{c.CA, c.Cert} {
+		end, err := certs.Ends(path)
+		if err != nil {
+			return first, err
+		}
+		if end.Before(time.Now()) {
+			return end, fmt.Errorf("%s ended at %s", path, end.Local().Format("2006-01-02 15:04"))
+		}
+		if first.IsZero() || end.Before(first) {
+			first = end
+		}
+	}
+	return first, nil
 }
 
 func examineService(ctx context.Context, a *core.App, add func(string, error, string, string, ...any)) {
@@ -167,6 +189,7 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("worker ready", err, "start one: `ctl up` (`ctl down` first, where a stack without workers is up), or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
+	add("addresses", untrusted(workers), "an address that is no worker of yours belongs to somebody who may poll the task queue: take that right away", "all workers proved who they are")
 	if len(statuses) == 0 {
 		return
 	}
@@ -181,7 +204,17 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("store", split, "give all workers the same store.url, and set store.id", "%s, id %s", statuses[0].Store.URL, id)
-	add("payloads", sameKeys(a, t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(t, statuses))
+	add("payloads", sameKeys(a, t, statuses), "give every worker and ctl the same key file as temporal.payload_key (a new key goes last into every file before it goes first into any)", "%s", payloadsOf(a, t, statuses))
+	if since := t.Codec.ReadsOlder(); !since.IsZero() {
+		n, err := t.BegunBefore(call, since)
+		left := fmt.Sprintf("%d workflows from before %s are kept, and may have older payloads", n, since.UTC().Format(time.RFC3339))
+		if n == 0 && t.From != "stack" {
+			left = "none are left: remove temporal.payloads_since from the config of every worker and ctl"
+		} else if n == 0 {
+			left = "none are left"
+		}
+		add("older payloads", err, "", "%s", left)
+	}
 	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, core.Version())
 	var skewed error
 	for _, st := range statuses {
@@ -198,6 +231,20 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
 }
 
+// untrusted names the workers that ctl sends nothing to, because they may be somebody else's.
+func untrusted(workers []conn.WorkerView) error {
+	var why []string
+	for _, w := range workers {
+		if w.Refused {
+			why = append(why, w.API+": "+w.Problem)
+		}
+	}
+	if len(why) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(why, "; "))
+}
+
 // sameKeys checks that ctl and all workers encrypt with one key, and that our stack's UI
 // can decode payloads.
 func sameKeys(a *core.App, t *conn.Conn, statuses []api.Status) error {
@@ -212,17 +259,19 @@ func sameKeys(a *core.App, t *conn.Conn, statuses []api.Status) error {
 		}
 	}
 	if own, err := conn.Stack(a); err == nil && own.Temporal.Address == t.Address && own.CodecEndpoint != "" && endpoints == 0 {
-		return fmt.Errorf("the UI asks %s to decode payloads, and no worker listens there: its port may be taken (worker.log says why)", own.CodecEndpoint)
+		return fmt.Errorf("the UI asks %s to decode payloads, and no worker does (worker.log says why)", own.CodecEndpoint)
 	}
 	return nil
 }
 
-func payloadsOf(t *conn.Conn, statuses []api.Status) string {
+func payloadsOf(a *core.App, t *conn.Conn, statuses []api.Status) string {
 	v := statusView{}
 	v.Temporal.PayloadKey, _ = t.Codec.Encrypts()
-	for _, st := range statuses {
-		v.Temporal.CodecEndpoint = cmp.Or(v.Temporal.CodecEndpoint, st.CodecEndpoint)
+	own, err := conn.Stack(a)
+	if err != nil || own.Temporal.Address != t.Address {
+		own = nil
 	}
+	v.Temporal.CodecEndpoint = codecEndpoint(own, statuses)
 	return v.payloads()
 }
 

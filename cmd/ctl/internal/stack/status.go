@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/stack"
 )
 
 // A statusView is the JSON of `ctl status`.
@@ -22,6 +23,8 @@ type statusView struct {
 		Namespace string `json:"namespace"`
 		UI        string `json:"ui"`
 		PID       int    `json:"pid"`
+		// CLI is a file for TEMPORAL_CONFIG_FILE of Temporal's own programs; empty if unknown.
+		CLI string `json:"cli"`
 		// PayloadKey is the id of ctl's key; empty if ctl does not encrypt payloads.
 		PayloadKey    string `json:"payload_key"`
 		CodecEndpoint string `json:"codec_endpoint"`
@@ -96,7 +99,9 @@ func status(ctx context.Context, a *core.App, t *conn.Conn) (*statusView, error)
 	}
 	own, err := conn.Stack(a)
 	if err == nil && own.Temporal.Address == t.Address {
-		v.Temporal.UI, v.Temporal.PID = own.Temporal.UI, own.Temporal.PID
+		v.Temporal.UI, v.Temporal.PID, v.Temporal.CLI = own.Temporal.UI, own.Temporal.PID, own.CLI
+	} else {
+		own = nil
 	}
 	workers, statuses, err := conn.Workers(ctx, a, t)
 	if err != nil {
@@ -111,10 +116,21 @@ func status(ctx context.Context, a *core.App, t *conn.Conn) (*statusView, error)
 	if len(statuses) > 0 {
 		v.Pools = poolLines(ctx, a, t)
 	}
-	for _, st := range statuses {
-		v.Temporal.CodecEndpoint = cmp.Or(v.Temporal.CodecEndpoint, st.CodecEndpoint)
-	}
+	v.Temporal.CodecEndpoint = codecEndpoint(own, statuses)
 	return v, nil
+}
+
+// codecEndpoint is that of a worker or, if a worker of our stack has one, that of the stack's
+// UI. own may be nil.
+func codecEndpoint(own *stack.Info, statuses []api.Status) string {
+	at := ""
+	for _, st := range statuses {
+		at = cmp.Or(at, st.CodecEndpoint)
+	}
+	if at != "" && own != nil && own.CodecEndpoint != "" {
+		return own.CodecEndpoint
+	}
+	return at
 }
 
 func (v *statusView) payloads() string {
@@ -128,6 +144,20 @@ func (v *statusView) payloads() string {
 	return text
 }
 
+func (v *statusView) webUI() string {
+	if v.Temporal.CLI == "" {
+		return v.Temporal.UI
+	}
+	return v.Temporal.UI + " (`ctl ui` logs you in)"
+}
+
+func (v *statusView) cli() string {
+	if v.Temporal.CLI == "" {
+		return ""
+	}
+	return "TEMPORAL_CONFIG_FILE=" + v.Temporal.CLI + " temporal workflow list"
+}
+
 func (v *statusView) text(p *core.Printer) {
 	temporal := v.Temporal.Address + ", namespace " + v.Temporal.Namespace
 	if v.Temporal.PID > 0 {
@@ -135,7 +165,8 @@ func (v *statusView) text(p *core.Printer) {
 	}
 	p.Fields(
 		core.Plain("temporal"), core.Plain(temporal),
-		core.Plain("web ui"), core.Plain(v.Temporal.UI),
+		core.Plain("web ui"), core.Plain(v.webUI()),
+		core.Plain("cli"), core.Plain(v.cli()),
 		core.Plain("payloads"), core.Plain(v.payloads()),
 		core.Plain("store"), core.Plain(v.Store.URL),
 		core.Plain("store id"), core.Plain(v.Store.ID),
@@ -150,7 +181,9 @@ func (v *statusView) text(p *core.Printer) {
 	var rows [][]core.Cell
 	for _, w := range v.Workers {
 		state := core.Painted(core.Green, "ready")
-		if !w.Reachable {
+		if w.Refused {
+			state = core.Painted(core.Red, "not trusted (`ctl doctor` says why)")
+		} else if !w.Reachable {
 			state = core.Painted(core.Red, "its API does not answer")
 		} else if !w.Ready {
 			state = core.Painted(core.Yellow, "waits for "+w.Problem)

@@ -49,8 +49,12 @@ The first start makes an age identity: it opens the store. Keep a copy of it
 elsewhere; without it seeds, transcripts and snapshots cannot be read again.
 It also makes a payload key, with which everything that Temporal keeps of
 sessions (prompts, commands, diffs) is encrypted; Temporal's UI reads it through
-the worker. Whoever can open the UI on this machine can read it, so
-'api.codec_listen: off' in the config leaves the UI without.`,
+the worker, unless the config says 'api.codec_listen: off'.
+
+Other users of this machine get nothing: the server wants a certificate of the
+stack, which ctl and workers find in the state folder, and the UI a login ('ctl
+ui'). Certificates are valid for 90 days and renewed while the stack runs.
+Temporal's own programs take TEMPORAL_CONFIG_FILE=STATE/temporal.toml.`,
 		Example: "  ctl up --detach\n  ctl up --state ./stack -o json\n  ctl up --detach --workers 2",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
@@ -198,7 +202,7 @@ func (w warnings) Write(p []byte) (int, error) {
 		Level, Msg, Name, How, Log string
 	}
 	if json.Unmarshal(p, &line) == nil && line.Level != "INFO" && line.Level != "DEBUG" {
-		fmt.Fprintf(w.w, "ctl: %s: %s %s (%s)\n", line.Msg, line.Name, core.Clean(line.How), line.Log)
+		fmt.Fprintln(w.w, core.Clean(fmt.Sprintf("ctl: %s: %s %s (%s)", line.Msg, line.Name, line.How, line.Log)))
 	}
 	return len(p), nil
 }
@@ -214,7 +218,7 @@ func showStack(a *core.App, info stack.Info) error {
 	return a.Print().Show(info, func(p *core.Printer) {
 		p.Fields(
 			core.Plain("temporal"), core.Plain(info.Temporal.Address+", namespace "+info.Temporal.Namespace),
-			core.Plain("web ui"), core.Plain(info.Temporal.UI),
+			core.Plain("web ui"), core.Plain(info.Temporal.UI+" (`ctl ui` logs you in)"),
 			core.Plain("workers"), core.Plain(workersOf(info)),
 			core.Plain("store"), core.Plain(info.Store.URL),
 			core.Plain("identity"), core.Plain(info.Identity),

@@ -1,6 +1,7 @@
 package start
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -18,15 +19,26 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// canBePlaced refuses selectors that no host can ever meet.
-func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
-	if opt.Host != "" || len(opt.Labels)+len(opt.Select) == 0 {
+// place refuses selectors that no host can ever meet. A session works on the worker's own
+// machine only if it names it: place names it if it is the only host and nothing is asked of
+// the host, and says so.
+func place(ctx context.Context, a *core.App, t *conn.Conn, opt *session.Options) error {
+	if opt.Elsewhere = opt.Host == ""; !opt.Elsewhere {
 		return nil
 	}
 	var v protocol.PlaceView
-	err := t.Ask(ctx, "find a host", protocol.PoolID(opt.Zone), protocol.QueryPlace, &v, protocol.PlaceQuery{Labels: opt.Labels, Select: opt.Select})
+	err := t.Ask(ctx, "find a host", protocol.PoolID(opt.Zone), protocol.QueryPlace, &v, protocol.PlaceQuery{Labels: opt.Labels, Select: opt.Select, Elsewhere: true})
 	if conn.NoInventory(err) || errors.Is(err, context.DeadlineExceeded) {
 		return nil // the session waits for hosts
+	}
+	if err == nil && v.Never != nil && len(opt.Labels)+len(opt.Select) == 0 {
+		// no host but local
+		opt.Host, opt.Elsewhere = protocol.LocalHost, false
+		if _, err := t.Host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
+			return conn.FailureExit("find a host", v.Never)
+		}
+		a.Note("on host local, this worker's machine: zone %s has no other (--host local says so)", cmp.Or(opt.Zone, "default"))
+		return nil
 	}
 	if err == nil && v.Never != nil {
 		return conn.FailureExit("find a host", v.Never)
@@ -34,10 +46,11 @@ func canBePlaced(ctx context.Context, t *conn.Conn, opt session.Options) error {
 	return err
 }
 
-// CheckNames refuses unknown hosts, seeds, pools and zones.
-func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Options) error {
+// CheckNames refuses unknown hosts, seeds, pools and zones. It names host local if that is
+// the only one.
+func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt *session.Options) error {
 	a.Begins = true
-	if err := startable(opt); err != nil { // again: a restore takes over options
+	if err := startable(*opt); err != nil { // again: a restore takes over options
 		return err
 	}
 	if err := t.KnownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
@@ -48,7 +61,7 @@ func CheckNames(ctx context.Context, a *core.App, t *conn.Conn, opt session.Opti
 			return err
 		}
 	}
-	if err := canBePlaced(ctx, t, opt); err != nil {
+	if err := place(ctx, a, t, opt); err != nil {
 		return err
 	}
 	if opt.Seed != "" {
@@ -83,7 +96,7 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string, opt sess
 	if there, err := k.Look(ctx, t); err != nil || there {
 		return there, err
 	}
-	if err := CheckNames(ctx, a, t, opt); err != nil {
+	if err := CheckNames(ctx, a, t, &opt); err != nil {
 		return false, err
 	}
 	if err := k.Take(ctx, t, opt.Zone); err != nil {

@@ -21,6 +21,7 @@ import (
 // WorkspaceFlags say what a work folder begins with.
 type WorkspaceFlags struct {
 	repo, ref, user, tokenFile, knownHosts string
+	agentKey                               string
 	snapshot, hooks, upload                string
 	depth                                  int
 	forward, keep                          bool
@@ -37,8 +38,9 @@ func (f *WorkspaceFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.depth, "depth", 0, "only the newest `N` commits of --repo; 0 is all")
 	fl.StringVar(&f.tokenFile, "git-token-file", "", "`FILE` on this machine with a token for --repo; it is kept encrypted in the store, and given to git alone")
 	fl.StringVar(&f.user, "git-user", "", "user name that goes with the token (default x-access-token)")
-	fl.BoolVar(&f.forward, "forward-agent", false, "lend git on the host the worker's SSH agent, while it clones and pushes")
-	fl.StringVar(&f.knownHosts, "git-known-hosts", "", "`FILE` on this machine with known_hosts lines for the git server, beside those that the host has")
+	fl.BoolVar(&f.forward, "forward-agent", false, "lend git on the host a key of the worker's SSH agent, while it clones and pushes, for logins to the server of --repo")
+	fl.StringVar(&f.agentKey, "forward-key", "", "`FINGERPRINT` (SHA256:…) of the key that --forward-agent lends; needed if the worker's agent has several")
+	fl.StringVar(&f.knownHosts, "git-known-hosts", "", "`FILE` on this machine with known_hosts lines for the git server, beside those that the host has; --forward-agent goes by them, or else by known_hosts of the worker")
 	fl.DurationVar(&f.timeout, "clone-timeout", workspaces.CloneTimeout, "longest wait for --repo")
 	fl.StringVar(&f.upload, "upload", "", "work in a copy of this local folder: all of `DIR` but .git and what .gitignore leaves out; what the store has of it is not sent again")
 	fl.StringVar(&f.snapshot, "from-snapshot", "", "work in a copy of the work folder of this `SNAPSHOT`, without its conversation; --snapshot ID says the same")
@@ -52,14 +54,22 @@ func (f *WorkspaceFlags) set(opt *session.Options) error {
 	if f.timeout != workspaces.CloneTimeout {
 		w.Timeout = f.timeout
 	}
-	if f.repo == "" && (f.ref != "" || f.depth != 0 || f.tokenFile != "" || f.user != "" || f.forward || f.knownHosts != "") {
-		return core.Usage("--ref, --depth, --git-token-file, --git-user, --git-known-hosts and --forward-agent go with --repo")
+	if f.repo == "" && (f.ref != "" || f.depth != 0 || f.tokenFile != "" || f.user != "" || f.forward || f.agentKey != "" || f.knownHosts != "") {
+		return core.Usage("--ref, --depth, --git-token-file, --git-user, --git-known-hosts, --forward-agent and --forward-key go with --repo")
+	}
+	if f.agentKey != "" && !f.forward {
+		return core.Usage("--forward-key goes with --forward-agent")
+	}
+	if f.forward {
+		if _, _, err := workspaces.SSHServer(f.repo); err != nil {
+			return core.Usage("--forward-agent: %v", err).Hinted("an agent is lent for logins to the server of an ssh URL, such as ssh://git@example.com/team/app.git")
+		}
 	}
 	if err := f.one(opt.Dir); err != nil {
 		return err
 	}
 	if f.repo != "" {
-		w.Repo = &workspaces.Repo{URL: f.repo, Ref: f.ref, Depth: f.depth, User: f.user, ForwardAgent: f.forward}
+		w.Repo = &workspaces.Repo{URL: f.repo, Ref: f.ref, Depth: f.depth, User: f.user, ForwardAgent: f.forward, AgentKey: f.agentKey}
 		if err := f.readRepoFiles(w.Repo); err != nil {
 			return err
 		}

@@ -54,7 +54,7 @@ func decided(t *testing.T, outcome string, args ...string) protocol.Approval {
 
 func signals(t *testing.T, id, name string, arg map[string]any) {
 	t.Helper()
-	c, err := e2e.Lab.Outsider(e2e.Within(t))
+	c, err := e2e.Lab.Temporal(e2e.Within(t))
 	if err != nil {
 		t.Fatal(err)
 	}

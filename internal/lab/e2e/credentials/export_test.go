@@ -3,6 +3,7 @@ package credentials
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,8 +11,10 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
 )
 
 // A seed is exported encrypted for one key and imported again, and a session
@@ -87,5 +90,48 @@ func TestASeedIsExportedEncryptedAndTakenBack(t *testing.T) {
 	}
 	if _, err := os.Stat(free); err == nil {
 		t.Error("a refused export left a file")
+	}
+}
+
+// Whoever calls the worker's API without ctl gets a login only if its seed permits it. The
+// seed refuses while a session holds it, and otherwise records who asked.
+func TestAHeldLoginIsNotExportedByTheAPIEither(t *testing.T) {
+	loginSeed(t, "sought")
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker, err := api.NewClient("unix://"+filepath.Join(e2e.Lab.State, "api.sock"), api.ClientOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer worker.Close()
+	ask := api.ExportSeed{Recipient: id.Recipient().String(), By: "mallory"}
+	e2e.Session(t, "holds-it", "--seed", "sought")
+	if v := e2e.Turn(t, "holds-it", "hello"); v.Status != "completed" {
+		t.Fatalf("turn %+v", v)
+	}
+	var refused *api.Error
+	ask.Digest = seed(t, "sought").Ref.Digest
+	if got, err := worker.ExportSeed(e2e.Within(t), "sought", ask); !errors.As(err, &refused) || refused.Kind != api.ErrRefused || !strings.Contains(err.Error(), "holds-it") || len(got.Data) > 0 {
+		t.Errorf("while it is held: %d bytes, %v", len(got.Data), err)
+	}
+	if v := seed(t, "sought"); v.Exported != nil || v.Health == protocol.Suspect {
+		t.Errorf("after the refusal: %+v", v)
+	}
+	e2e.OK(t, "session", "close", "holds-it")
+	ask.Digest = ""
+	got, err := worker.ExportSeed(e2e.Within(t), "sought", ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := seeds.OpenExport(bytes.NewReader(got.Data), id); err != nil {
+		t.Errorf("the export: %v", err)
+	}
+	if v := seed(t, "sought"); v.Exported == nil || v.Exported.By != "mallory" || v.Exported.Recipient != ask.Recipient || v.Exported.At.IsZero() || v.Health != protocol.Suspect {
+		t.Errorf("on record: %+v", v)
+	}
+	if _, err := worker.ExportSeed(e2e.Within(t), "unheard-of", ask); !errors.As(err, &refused) || refused.Kind != api.ErrNotFound {
+		t.Errorf("a seed that does not exist: %v", err)
 	}
 }

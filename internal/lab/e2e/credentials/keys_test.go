@@ -191,15 +191,24 @@ func TestThePayloadKeyIsChangedUnderARunningSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	empty := t.TempDir()
+	tls := filepath.Join(l.State, "tls")
+	reach := fmt.Sprintf("address: %q, tls: {ca: %q, cert: %q, key: %q}", st.Temporal.Address, filepath.Join(tls, "ca.pem"), filepath.Join(tls, "client.pem"), filepath.Join(tls, "client.pem"))
+	config := filepath.Join(empty, "fairlead.yaml")
+	if err := os.WriteFile(config, fmt.Appendf(nil, "temporal: {%s}\n", reach), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	// Without the stack's certificate ctl says what the server wants.
+	if r := l.Ctl(ctx, nil, "--state", empty, "--address", st.Temporal.Address, "session", "list"); r.Code != 4 || !strings.Contains(r.Stderr, "temporal.tls") {
+		t.Errorf("without a certificate: %v", r)
+	}
 	for _, args := range [][]string{{"session", "list"}, {"session", "send", "long", "marked-plain"}} {
-		r := l.Ctl(ctx, nil, append([]string{"--state", empty, "--address", st.Temporal.Address}, args...)...)
+		r := l.Ctl(ctx, nil, append([]string{"--state", empty, "--config", config}, args...)...)
 		if r.Code != 2 || !strings.Contains(r.Stderr, "temporal.payload_key") {
 			t.Errorf("without a key: %v", r)
 		}
 	}
 	// With a copy of the key file named in its config, ctl works from anywhere.
-	config := filepath.Join(empty, "fairlead.yaml")
-	if err := os.WriteFile(config, fmt.Appendf(nil, "temporal: {address: %q, payload_key: %q}\n", st.Temporal.Address, file), 0o600); err != nil {
+	if err := os.WriteFile(config, fmt.Appendf(nil, "temporal: {%s, payload_key: %q}\n", reach, file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if r := l.Ctl(ctx, nil, "--state", empty, "--config", config, "session", "show", "long"); r.Code != 0 {

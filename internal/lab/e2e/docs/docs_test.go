@@ -42,6 +42,7 @@ var pages = []string{
 	"README.md",
 	"docs/tutorial.md",
 	"docs/how-to/run-a-local-stack.md",
+	"docs/how-to/use-temporals-ui-and-cli.md",
 	"docs/how-to/add-a-host.md",
 	"docs/how-to/import-hosts.md",
 	"docs/how-to/take-a-host-out-of-service.md",

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"go.temporal.io/sdk/client"
+
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -204,7 +206,26 @@ func TestAFailedTurnSaysWhyAndTheSessionGoesOn(t *testing.T) {
 func TestSignalsOfAnotherProgramDoTheSame(t *testing.T) {
 	e2e.Session(t, "signals")
 	ctx := e2e.Within(t)
-	c, err := e2e.Lab.Outsider(ctx)
+	// A program without the key is not heard.
+	outsider, err := e2e.Lab.Outsider(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outsider.Close()
+	for _, name := range []string{"message", "decide", "close"} {
+		if err := outsider.SignalWorkflow(ctx, "session/signals", "", name, map[string]any{"id": "x0", "text": "forged", "by": "an outsider"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h, err := outsider.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{WorkflowID: "session/signals", UpdateName: "close",
+		Args: []any{map[string]any{"by": "an outsider"}}, WaitForStage: client.WorkflowUpdateStageCompleted})
+	if err == nil {
+		err = h.Get(ctx, nil)
+	}
+	if err == nil {
+		t.Error("an outsider's update was accepted")
+	}
+	c, err := e2e.Lab.Temporal(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,6 +252,9 @@ func TestSignalsOfAnotherProgramDoTheSame(t *testing.T) {
 	signal("interrupt", map[string]any{"by": "another program"})
 	if v := e2e.Ended(t, "signals", 2); v.Turn.Status != "interrupted" {
 		t.Errorf("session is %+v", v)
+	}
+	if n := len(e2e.Show(t, "signals").Refusals); n != 2 {
+		t.Errorf("%d refusals are on record", n)
 	}
 	signal("close", map[string]any{"by": "another program"})
 	e2e.Until(t, "the session to close", func() (bool, error) { return e2e.Show(t, "signals").State == protocol.Closed, nil })

@@ -1,0 +1,169 @@
+package hosts
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
+)
+
+// A Privacy is what is on a host and no command in a sandbox must read.
+type Privacy struct {
+	// Paths exist and are free of symbolic links.
+	Paths []string
+	// secrets are those of Paths that do not belong to other sessions.
+	secrets []string
+}
+
+// digest names the secrets, for what a worker remembers about a host.
+func (p Privacy) digest() string {
+	sum := sha256.Sum256([]byte(strings.Join(p.secrets, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+const maxOthers = 2000
+
+// privateScript prints texts that end in NUL: the root folder ($1), the work folder ($3) and
+// codex ($4) without links, or empty. Then it prints what exists, each with a word for what it
+// is, and without links: the secrets of the login user, Fairlead's folders, the paths after
+// $5, and the folders of other sessions than $2, at most $5.
+const privateScript = `LC_ALL=C; export LC_ALL
+root=$1 own=$2 work=$3 codex=$4 max=$5 home=${HOME:-/} uid=$(id -u)
+shift 5
+real() {
+	to=
+	if [ -d "$1" ]; then
+		to=$(cd -P -- "$1" 2>/dev/null && pwd -P && echo .) || to=
+		to=${to%
+.}
+	elif [ -L "$1" ]; then to=$(readlink -f -- "$1") || to=
+	elif [ -e "$1" ]; then
+		to=$(cd -P -- "${1%/*}/" 2>/dev/null && pwd -P && echo .) || to=
+		to=${to%
+.}
+		[ -z "$to" ] || to=${to%/}/${1##*/}
+	fi
+}
+tell() {
+	real "$2"
+	[ -n "$to" ] || return 0
+	# What the user has no right to needs no other protection.
+	if [ -r "$to" ] || [ -w "$to" ] || [ -x "$to" ]; then printf '%s\0%s\0' "$1" "$to"; fi
+}
+for p in "$root" "$work" "$codex"; do real "$p"; printf '%s\0' "$to"; done
+tell secret "$home/.ssh"
+for d in "$home/.config" "$XDG_CONFIG_HOME" "$home/.local/state" "$XDG_STATE_HOME" "/run/user/$uid" "$XDG_RUNTIME_DIR"; do
+	[ -z "$d" ] || tell secret "$d/fairlead"
+done
+for d in "/tmp/fairlead-$uid" "/tmp/fairlead-$uid"-* "$TMPDIR/fairlead-$uid" "$TMPDIR/fairlead-$uid"-*; do
+	tell secret "$d"
+done
+for p; do
+	case $p in
+	'~/'*) tell secret "$home/${p#??}" ;;
+	*) tell secret "$p" ;;
+	esac
+done
+for p in exec logins kept; do tell other "$root/$p"; done
+n=0
+for d in "$root/sessions"/*; do
+	if [ "${d##*/}" = "$own" ] || [ ! -d "$d" ]; then continue; fi
+	n=$((n + 1))
+	if [ "$n" -gt "$max" ]; then printf 'more\0/\0'; break; fi
+	tell other "$d"
+done`
+
+const hintPrivate = "move the session's folder (--dir, or the root of `ctl host add`) or what commands must not read; see hosts.deny_read in the worker's config"
+
+// privacy looks at what commands must not read on a host: secrets of the login user and of a
+// worker on the same machine, and what belongs to other sessions. work is a folder that
+// commands work in, own the session, or empty.
+//
+// The worker cannot know which of its own paths are on the host: the host may be the same
+// machine, or have the same folder mounted. So each of them that exists there is private.
+//
+// What belongs to other sessions comes and goes. Below a folder that commands may write, codex
+// starts no command once it is gone, so it is left out there.
+func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root, own, work, codex string, c Confinement) (Privacy, error) {
+	var p Privacy
+	args := append([]string{root, own, work, codex, fmt.Sprint(maxOthers)}, workersOwn(s, spec)...)
+	res, err := h.Run(ctx, hostexec.Command{Script: privateScript, Args: args})
+	if err != nil {
+		return p, fmt.Errorf("look for what commands must not read: %w", err)
+	}
+	said := strings.Split(string(res.Stdout), "\x00")
+	if len(said) < 4 || len(said)%2 != 0 {
+		return p, fmt.Errorf("look for what commands must not read: the script printed %d answers", len(said)-1)
+	}
+	root, work, codex = cmp.Or(said[0], root), cmp.Or(said[1], work), cmp.Or(said[2], codex)
+	folder := ""
+	if own != "" {
+		folder = path.Join(root, "sessions", own)
+	}
+	for i := 3; i+1 < len(said); i += 2 {
+		kind, at := said[i], path.Clean(said[i+1])
+		switch {
+		case kind == "more":
+			return p, unconfined("close sessions there, or have `ctl host check` look for what is left of them", "%s has folders of more than %d sessions in %s", h.Name(), maxOthers, root)
+		case strings.ContainsAny(at, "*?[]"):
+			return p, unconfined("rename it, or move it elsewhere", "codex cannot keep commands from reading %s on %s, because its name has one of * ? [ ] in it", at, h.Name())
+		case kind == "other" && !seeds.Deniable(at, work, c):
+			continue
+		}
+		for _, needed := range []struct{ what, path string }{{"session's folder", folder}, {"work folder", work}, {"codex", codex}} {
+			if needed.path != "" && in(needed.path, at) {
+				return p, unconfined(hintPrivate, "on %s the %s %s lies in %s, which commands must not read", h.Name(), needed.what, needed.path, at)
+			}
+		}
+		p.Paths = append(p.Paths, at)
+		if kind == "secret" {
+			p.secrets = append(p.secrets, at)
+		}
+	}
+	p.Paths, p.secrets = outermost(p.Paths), outermost(p.secrets)
+	for _, w := range append(slices.Clone(c.Read), c.Write...) {
+		for _, at := range p.Paths {
+			if in(w, at) {
+				return p, unconfined(hintConfinePath, "--read or --write %s on %s lies in %s, which commands must not read", w, h.Name(), at)
+			}
+		}
+	}
+	return p, nil
+}
+
+// workersOwn returns the worker's own private paths, and the keys with which it reaches the
+// host.
+func workersOwn(s *site.Site, spec protocol.HostSpec) []string {
+	all := slices.Clone(s.Private)
+	for hop := &spec; hop != nil; hop = hop.Jump {
+		if hop.Identity != "" {
+			all = append(all, hop.Identity)
+		}
+	}
+	return all
+}
+
+// outermost sorts paths and leaves out those that lie in another one.
+func outermost(paths []string) []string {
+	slices.Sort(paths)
+	var all []string
+	for _, p := range paths {
+		if !slices.ContainsFunc(all, func(dir string) bool { return in(p, dir) }) {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func in(p, dir string) bool {
+	return p == dir || strings.HasPrefix(p, strings.TrimSuffix(dir, "/")+"/")
+}

@@ -1,0 +1,30 @@
+package config
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestPrivateIsEveryFileWithASecretThatAConfigNames(t *testing.T) {
+	c, err := Parse("/etc/fairlead/worker.yaml", []byte(`
+temporal: {tls: {ca: ca.pem, cert: us.pem, key: us.key}, api_key_file: temporal.key, payload_key: payload.key}
+store: {url: "file:///var/lib/fairlead/store", identity: store.identity}
+api: {listen: "unix:///run/fairlead/api.sock", tls: {cert: api.pem, key: api.key}, token_file: api.token}
+sign_with: ~/.ssh/id_ed25519
+hosts: {deny_read: [/srv/keys, ~/notes]}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"/etc/fairlead/worker.yaml", "/etc/fairlead/temporal.key", "/etc/fairlead/payload.key", "/etc/fairlead/store.identity", "/etc/fairlead/api.token",
+		"/etc/fairlead/us.key", "/etc/fairlead/api.key", "/var/lib/fairlead/store", "/run/fairlead/api.sock", "~/.ssh/id_ed25519", "/srv/keys", "~/notes"}
+	if got := c.Private(); !slices.Equal(got, want) {
+		t.Errorf("private are\n%q, want\n%q", got, want)
+	}
+	for _, bad := range []string{"keys", "/", "~/", "~/.", "''"} {
+		if _, err := Parse("c.yaml", []byte("hosts: {deny_read: ["+bad+"]}\n")); err == nil || !strings.Contains(err.Error(), "hosts.deny_read") {
+			t.Errorf("%s: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package payload
+
+import (
+	"context"
+	"errors"
+	"reflect"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+)
+
+// Interceptor binds the arguments of signals and updates to their kind and name, and
+// refuses others. It returns nil without keys. Use adds it to a client and its workers; a
+// replayer needs it too.
+func (c *Codec) Interceptor() interceptor.Interceptor {
+	if len(c.seals) == 0 {
+		return nil
+	}
+	return &binder{codec: c}
+}
+
+type binder struct {
+	interceptor.InterceptorBase
+	codec *Codec
+}
+
+// InterceptClient implements interceptor.ClientInterceptor.
+func (b *binder) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
+	s := &sender{}
+	s.Next = next
+	return s
+}
+
+// A sender names the messages of a client.
+type sender struct {
+	interceptor.ClientOutboundInterceptorBase
+}
+
+func (s *sender) SignalWorkflow(ctx context.Context, in *interceptor.ClientSignalWorkflowInput) error {
+	named := *in
+	named.Arg = message{toSignal, in.SignalName, in.Arg}
+	return s.Next.SignalWorkflow(ctx, &named)
+}
+
+func (s *sender) SignalWithStartWorkflow(ctx context.Context, in *interceptor.ClientSignalWithStartWorkflowInput) (client.WorkflowRun, error) {
+	named := *in
+	named.SignalArg = message{toSignal, in.SignalName, in.SignalArg}
+	return s.Next.SignalWithStartWorkflow(ctx, &named)
+}
+
+func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
+	named := *in
+	named.Args = updateArgs(in.UpdateName, in.Args)
+	return s.Next.UpdateWorkflow(ctx, &named)
+}
+
+func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
+	if in.UpdateOptions == nil || in.UpdateOptions.WorkflowID == "" {
+		// The SDK would encrypt for a workflow without an id.
+		return nil, errors.New("update a workflow and start it if needed: UpdateOptions do not name the workflow")
+	}
+	named, opts := *in, *in.UpdateOptions
+	opts.Args = updateArgs(opts.UpdateName, opts.Args)
+	named.UpdateOptions = &opts
+	return s.Next.UpdateWithStartWorkflow(ctx, &named)
+}
+
+func updateArgs(name string, args []any) []any {
+	out := make([]any, len(args))
+	for i, arg := range args {
+		out[i] = message{toUpdate, name, arg}
+	}
+	return out
+}
+
+// InterceptWorkflow implements interceptor.WorkerInterceptor.
+func (b *binder) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	r := &receiver{codec: b.codec}
+	r.Next = next
+	return r
+}
+
+// A receiver refuses signals that were not encrypted for it.
+type receiver struct {
+	interceptor.WorkflowInboundInterceptorBase
+	codec *Codec
+}
+
+func (r *receiver) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	out := &outbound{}
+	out.Next = next
+	return r.Next.Init(out)
+}
+
+// HandleSignal drops a signal that it refuses and logs why. The signal stays in the
+// history, and every replay drops it again. A signal whose key is missing fails the task.
+func (r *receiver) HandleSignal(ctx workflow.Context, in *interceptor.HandleSignalInput) error {
+	info := workflow.GetInfo(ctx)
+	mine := place{kind: ofWorkflow, workflow: info.WorkflowExecution.ID}
+	at := mine.message(toSignal, in.SignalName)
+	var opened []*commonpb.Payload
+	var err error
+	if len(in.Arg.GetPayloads()) == 0 {
+		err = r.codec.absent(at, info.WorkflowStartTime)
+	}
+	for _, p := range in.Arg.GetPayloads() {
+		var plain *commonpb.Payload
+		if plain, err = r.codec.decodeAt(at, info.WorkflowStartTime, p); err != nil {
+			break
+		}
+		opened = append(opened, plain)
+	}
+	if errors.Is(err, ErrNoKey) {
+		return err
+	}
+	if err != nil {
+		workflow.GetLogger(ctx).Error("refused a signal: it has no effect", "signal", shown(in.SignalName), "err", err)
+		return nil
+	}
+	// The channel's converter knows only the workflow.
+	checked := *in
+	if in.Arg != nil {
+		checked.Arg = &commonpb.Payloads{}
+		if checked.Arg.Payloads, err = r.codec.encode(mine, opened); err != nil {
+			return err
+		}
+	}
+	return r.Next.HandleSignal(ctx, &checked)
+}
+
+// An outbound names the signals of a workflow, and opens the arguments of its updates.
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, workflowID, runID, name string, arg any) workflow.Future {
+	return o.Next.SignalExternalWorkflow(ctx, workflowID, runID, name, message{toSignal, name, arg})
+}
+
+func (o *outbound) SignalChildWorkflow(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
+	return o.Next.SignalChildWorkflow(ctx, workflowID, name, message{toSignal, name, arg})
+}
+
+// SetUpdateHandler sets a handler whose arguments are opened with the name of the update.
+// The validator refuses what cannot be opened, so that it does not get into the history.
+func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
+	f := reflect.TypeOf(handler)
+	if f == nil || f.Kind() != reflect.Func || f.IsVariadic() || f.NumOut() == 0 {
+		return o.Next.SetUpdateHandler(ctx, name, handler, opts) // the SDK refuses it
+	}
+	validator := opts.Validator
+	if validator == nil {
+		validator = acceptAll(f)
+	}
+	opts.Validator = opening(name, validator)
+	return o.Next.SetUpdateHandler(ctx, name, opening(name, handler), opts)
+}
+
+var (
+	contextType = reflect.TypeFor[workflow.Context]()
+	errorType   = reflect.TypeFor[error]()
+	sealedType  = reflect.TypeFor[sealed]()
+)
+
+// acceptAll returns a validator with the arguments of a handler.
+func acceptAll(handler reflect.Type) any {
+	var in []reflect.Type
+	for i := range handler.NumIn() {
+		in = append(in, handler.In(i))
+	}
+	return reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{errorType}, false), func([]reflect.Value) []reflect.Value {
+		return []reflect.Value{reflect.Zero(errorType)}
+	}).Interface()
+}
+
+// opening returns f with sealed arguments after the context, which it always takes.
+func opening(name string, f any) any {
+	inner := reflect.ValueOf(f)
+	t := inner.Type()
+	first := 0
+	if t.NumIn() > 0 && t.In(0) == contextType {
+		first = 1
+	}
+	in := []reflect.Type{contextType}
+	for range t.NumIn() - first {
+		in = append(in, sealedType)
+	}
+	var out []reflect.Type
+	for i := range t.NumOut() {
+		out = append(out, t.Out(i))
+	}
+	return reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
+		ctx, _ := args[0].Interface().(workflow.Context)
+		var open []reflect.Value
+		if first == 1 {
+			open = append(open, args[0])
+		}
+		for i, arg := range args[1:] {
+			v, err := arg.Interface().(sealed).open(ctx, name, t.In(first+i))
+			if err != nil {
+				return failing(out, err)
+			}
+			open = append(open, v)
+		}
+		return inner.Call(open)
+	}).Interface()
+}
+
+// failing returns zero results and, as the last one, an error.
+func failing(out []reflect.Type, err error) []reflect.Value {
+	var res []reflect.Value
+	for _, t := range out[:len(out)-1] {
+		res = append(res, reflect.Zero(t))
+	}
+	return append(res, reflect.ValueOf(&err).Elem())
+}
