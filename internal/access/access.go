@@ -6,6 +6,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
+	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/sshsig"
 )
@@ -78,6 +79,21 @@ type Passed struct {
 
 // Signers are those whose signatures count.
 func (a *Access) Signers() *sshsig.Allowed { return a.signers }
+
+// Revoked says why a key or certificate does not count any more, or returns "".
+func (a *Access) Revoked(key ssh.PublicKey) string {
+	cert, _ := key.(*ssh.Certificate)
+	if cert != nil {
+		if slices.Contains(a.revoked.Certificates, cert.KeyId) {
+			return fmt.Sprintf("certificate %.100q is revoked", cert.KeyId)
+		}
+		key = cert.Key
+	}
+	if print := ssh.FingerprintSHA256(key); slices.Contains(a.revoked.Keys, print) {
+		return fmt.Sprintf("key %s is revoked", print)
+	}
+	return ""
+}
 
 // Groups returns the groups that the file puts a principal into.
 func (a *Access) Groups(who string) []string { return slices.Clone(a.groups[who]) }

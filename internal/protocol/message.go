@@ -6,6 +6,18 @@ import (
 	"time"
 )
 
+// Auth says who gives a command. It is the field auth of the command's JSON.
+type Auth struct {
+	Principal string `json:"principal"`
+	At        string `json:"at"` // when it was signed, RFC 3339 in UTC
+	Nonce     string `json:"nonce"`
+	// Signature is an armored `ssh-keygen -Y sign` signature of the command's statement. A
+	// certificate's key signs with the certificate in it.
+	Signature string `json:"signature"`
+	// Certificate is the line of the certificate, if the signature has only its key.
+	Certificate string `json:"certificate,omitempty"`
+}
+
 // Message is a person's message to codex.
 type Message struct {
 	ID    string `json:"id"`

@@ -106,15 +106,24 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 // namespace at this time. Each person has one principal. The error wraps one of the Err
 // values.
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
-	principal, err = verify(armored, namespace, message, allowed, at)
+	return VerifyCertified(armored, nil, namespace, message, allowed, at)
+}
+
+// VerifyCertified is Verify for a signature whose key's certificate is apart, as a line of
+// OpenSSH's format. An empty certificate means none.
+func VerifyCertified(armored, certificate []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
+	principal, err = verify(armored, certificate, namespace, message, allowed, at)
 	if err != nil {
 		return "", fmt.Errorf("the signature does not count: %w", err)
 	}
 	return principal, nil
 }
 
-func verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (string, error) {
+func verify(armored, certificate []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (string, error) {
 	e, key, sig, err := open(armored)
+	if err == nil && len(certificate) > 0 {
+		key, err = certified(key, certificate)
+	}
 	if err != nil {
 		return "", err
 	}
@@ -134,6 +143,32 @@ func verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 		return "", fmt.Errorf("%w: %s did not sign this (%v)", ErrWrong, principal, err)
 	}
 	return principal, nil
+}
+
+// KeyOf returns the key or certificate that a signature says it was made with. It verifies
+// nothing.
+func KeyOf(armored, certificate []byte) (ssh.PublicKey, error) {
+	_, key, _, err := open(armored)
+	if err == nil && len(certificate) > 0 {
+		key, err = certified(key, certificate)
+	}
+	return key, err
+}
+
+// certified returns the certificate of a plain key.
+func certified(key ssh.PublicKey, line []byte) (ssh.PublicKey, error) {
+	if len(line) > maxArmored {
+		return nil, fmt.Errorf("%w: its certificate has %d bytes", ErrMalformed, len(line))
+	}
+	pub, _, _, _, err := ssh.ParseAuthorizedKey(line)
+	c, ok := pub.(*ssh.Certificate)
+	switch {
+	case err != nil || !ok:
+		return nil, fmt.Errorf("%w: its certificate cannot be read", ErrMalformed)
+	case !bytes.Equal(c.Key.Marshal(), key.Marshal()):
+		return nil, fmt.Errorf("%w: its certificate is not that of its key", ErrMalformed)
+	}
+	return c, checkKey(c)
 }
 
 func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {

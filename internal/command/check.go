@@ -1,0 +1,96 @@
+package command
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/sshsig"
+)
+
+// Reasons why a command does not count.
+var (
+	ErrUnsigned  = errors.New("it is not signed")
+	ErrMalformed = errors.New("it cannot be read")
+	ErrTime      = errors.New("its time is wrong")
+	ErrSignature = errors.New("its signature does not count")
+	ErrRevoked   = errors.New("its signer is revoked")
+)
+
+// MaxSkew is how far clocks may be apart.
+const MaxSkew = 5 * time.Minute
+
+// A Received command is to be checked.
+type Received struct {
+	Workflow, Name string
+	Raw            []byte // the command as it came
+	Now            time.Time
+	// Waited is how long the command may have waited for a worker, beside MaxSkew.
+	Waited time.Duration
+}
+
+// A Signed command is one whose signature counts.
+type Signed struct {
+	Args      []byte // canonical, without the auth
+	Principal string
+	At        time.Time
+	Nonce     string
+	Message   []byte // what was signed
+	Auth      protocol.Auth
+}
+
+// Check verifies a command. The error wraps one of the Err values. Check does not ask
+// whether the principal may give the command: see [access.Access.Decide].
+func Check(r Received, a *access.Access) (Signed, error) {
+	s, err := check(r, a)
+	if err != nil {
+		return Signed{}, fmt.Errorf("%s to %s: %w", r.Name, r.Workflow, err)
+	}
+	return s, nil
+}
+
+func check(r Received, a *access.Access) (Signed, error) {
+	object, auth, err := split(r.Raw)
+	switch {
+	case err != nil:
+		return Signed{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	case auth == nil:
+		return Signed{}, ErrUnsigned
+	}
+	at, err := time.Parse(time.RFC3339Nano, auth.At)
+	if err != nil || timeText(at) != auth.At {
+		return Signed{}, fmt.Errorf("%w: its field auth.at is not a time as in %s", ErrMalformed, timeText(r.Now))
+	}
+	switch {
+	case at.After(r.Now.Add(MaxSkew)):
+		return Signed{}, fmt.Errorf("%w: it was signed at %s, which is %s in the future: set the clock of the machine that signs, or of this worker", ErrTime, auth.At, at.Sub(r.Now).Round(time.Second))
+	case at.Before(r.Now.Add(-MaxSkew - r.Waited)):
+		return Signed{}, fmt.Errorf("%w: it was signed at %s, %s ago, and %s is the limit: give the command again, or set the clock of the machine that signs", ErrTime, auth.At, r.Now.Sub(at).Round(time.Second), MaxSkew+r.Waited)
+	}
+	canonical, err := encode(object)
+	if err != nil {
+		return Signed{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	message, err := statement(*auth, r.Workflow, r.Name, canonical).Message()
+	if err != nil {
+		return Signed{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	armored, certificate := []byte(auth.Signature), []byte(auth.Certificate)
+	key, err := sshsig.KeyOf(armored, certificate)
+	if err != nil {
+		return Signed{}, fmt.Errorf("%w: %w", ErrSignature, err)
+	}
+	if why := a.Revoked(key); why != "" {
+		return Signed{}, fmt.Errorf("%w: %s", ErrRevoked, why)
+	}
+	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), r.Now)
+	switch {
+	case err != nil:
+		return Signed{}, fmt.Errorf("%w: %w", ErrSignature, errors.Unwrap(err)) // which says the same first
+	case who != auth.Principal:
+		return Signed{}, fmt.Errorf("%w: it names %.100q, and %s signed it", ErrSignature, auth.Principal, who)
+	}
+	return Signed{Args: canonical, Principal: who, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
+}

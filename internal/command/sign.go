@@ -1,0 +1,103 @@
+package command
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/sshsig"
+)
+
+// authField is the field of a command that has its [protocol.Auth].
+const authField = "auth"
+
+// Sign returns args, a JSON object, with a signature by principal for the command name to a
+// workflow. The key may be a certificate's.
+func Sign(key ssh.Signer, principal, workflow, name string, args []byte, now time.Time) (json.RawMessage, error) {
+	object, auth, err := split(args)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("sign %s: its arguments: %w", name, err)
+	case auth != nil:
+		return nil, fmt.Errorf("sign %s: it is signed already", name)
+	}
+	canonical, err := encode(object)
+	if err != nil {
+		return nil, fmt.Errorf("sign %s: %w", name, err)
+	}
+	a := protocol.Auth{Principal: principal, At: timeText(now), Nonce: rand.Text()}
+	message, err := statement(a, workflow, name, canonical).Message()
+	if err != nil {
+		return nil, fmt.Errorf("sign %s: %w", name, err)
+	}
+	armored, err := sshsig.Sign(key, Namespace, message)
+	if err != nil {
+		return nil, fmt.Errorf("sign %s: %w", name, err)
+	}
+	a.Signature = string(armored)
+	object[authField] = a
+	return encode(object)
+}
+
+func statement(a protocol.Auth, workflow, name string, canonical []byte) Statement {
+	return Statement{Args: digestOf(canonical), At: a.At, Name: name, Nonce: a.Nonce, Principal: a.Principal, Workflow: workflow}
+}
+
+// split returns the fields of a command without its auth, and the auth, or nil.
+func split(raw []byte) (map[string]any, *protocol.Auth, error) {
+	if len(raw) == 0 {
+		return map[string]any{}, nil, nil
+	}
+	v, err := decode(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	object, ok := v.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("it is not a JSON object")
+	}
+	given, ok := object[authField]
+	if !ok {
+		return object, nil, nil
+	}
+	delete(object, authField)
+	fields, ok := given.(map[string]any)
+	if !ok {
+		return nil, nil, errors.New("its field auth is not a JSON object")
+	}
+	a := &protocol.Auth{}
+	for _, f := range []struct {
+		name string
+		to   *string
+		max  int
+	}{
+		{"principal", &a.Principal, maxPrincipal}, {"at", &a.At, maxWord}, {"nonce", &a.Nonce, maxWord},
+		{"signature", &a.Signature, maxSignature}, {"certificate", &a.Certificate, maxSignature},
+	} {
+		v, given := fields[f.name]
+		text, is := v.(string)
+		switch {
+		case given && !is:
+			return nil, nil, fmt.Errorf("its field auth.%s is not text", f.name)
+		case len(text) > f.max:
+			return nil, nil, fmt.Errorf("its field auth.%s has %d bytes, and %d at most are allowed", f.name, len(text), f.max)
+		}
+		*f.to = text
+		delete(fields, f.name)
+	}
+	for name := range fields {
+		return nil, nil, fmt.Errorf("its field auth.%.100s is not known", name)
+	}
+	return object, a, nil
+}
+
+const (
+	maxPrincipal = 256
+	maxWord      = 100
+	maxSignature = 64 << 10
+)
