@@ -23,6 +23,7 @@ type Access struct {
 	groups   map[string][]string // of each person or certificate name
 	bindings []binding
 	signers  *sshsig.Allowed
+	workers  *sshsig.Allowed
 }
 
 type person struct {
@@ -76,6 +77,9 @@ type Passed struct {
 	Line    int    `json:"line"`
 	Reason  string `json:"reason"`
 }
+
+// Workers are the keys that give commands for people whose login they have verified.
+func (a *Access) Workers() *sshsig.Allowed { return a.workers }
 
 // Signers are those whose signatures count.
 func (a *Access) Signers() *sshsig.Allowed { return a.signers }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -38,11 +39,14 @@ type BrokenError struct{ Problems []strictyaml.Problem }
 func (e *BrokenError) Error() string { return strictyaml.Tell("access file", e.Problems) }
 
 type file struct {
-	People      []person      `yaml:"people"`
-	Authorities []authority   `yaml:"authorities"`
-	Groups      []group       `yaml:"groups"`
-	Bindings    []fileBinding `yaml:"bindings"`
-	Revoked     revoked       `yaml:"revoked"`
+	People      []person    `yaml:"people"`
+	Authorities []authority `yaml:"authorities"`
+	// Workers are keys of workers and APIs, which give commands for people whose login
+	// they have verified.
+	Workers  []string      `yaml:"workers"`
+	Groups   []group       `yaml:"groups"`
+	Bindings []fileBinding `yaml:"bindings"`
+	Revoked  revoked       `yaml:"revoked"`
 }
 
 // An authority's certificates count for the names that they carry, if Names allow them.
@@ -312,4 +316,38 @@ func (c *checker) readSigners() {
 		c.Add("people", "their keys: %v", err)
 	}
 	c.a.signers = allowed
+	c.readWorkers()
+}
+
+func (c *checker) readWorkers() {
+	if len(c.f.Workers) > maxPeople {
+		c.Add("workers", "%d are too many: %d at most", len(c.f.Workers), maxPeople)
+		return
+	}
+	var b strings.Builder
+	for i, line := range c.f.Workers {
+		key := fmt.Sprintf("workers[%d]", i)
+		pub, err := parseKey(line)
+		switch {
+		case err != nil:
+			c.Add(key, "%v", err)
+		case slices.ContainsFunc(c.f.People, func(p person) bool {
+			return slices.ContainsFunc(p.Keys, func(k string) bool { return sameKey(k, pub) })
+		}),
+			slices.ContainsFunc(c.f.Authorities, func(a authority) bool { return sameKey(a.Key, pub) }):
+			c.Add(key, "it is also the key of a person or an authority: a worker gives commands for everybody, so its key is its own")
+		case !slices.Contains(c.f.Revoked.Keys, ssh.FingerprintSHA256(pub)):
+			fmt.Fprintf(&b, "worker-%d %s", i, ssh.MarshalAuthorizedKey(pub))
+		}
+	}
+	allowed, err := sshsig.ParseAllowed([]byte(b.String()))
+	if err != nil {
+		c.Add("workers", "their keys: %v", err)
+	}
+	c.a.workers = allowed
+}
+
+func sameKey(line string, key ssh.PublicKey) bool {
+	pub, err := parseKey(line)
+	return err == nil && bytes.Equal(pub.Marshal(), key.Marshal())
 }

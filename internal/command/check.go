@@ -35,6 +35,7 @@ type Received struct {
 type Signed struct {
 	Args      []byte // canonical, without the auth
 	Principal string
+	For       bool // a worker signed it for the principal
 	At        time.Time
 	Nonce     string
 	Message   []byte // what was signed
@@ -84,6 +85,9 @@ func check(r Received, a *access.Access) (Signed, error) {
 	}
 	if why := a.Revoked(key); why != "" {
 		return Signed{}, fmt.Errorf("%w: %s", ErrRevoked, why)
+	}
+	if _, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Workers(), r.Now); err == nil {
+		return Signed{Args: canonical, Principal: auth.Principal, For: true, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
 	}
 	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), r.Now)
 	switch {

@@ -49,11 +49,13 @@ func team(t testing.TB, more string) *access.Access {
 	_, alice := key(t, 1)
 	_, bob := key(t, 2)
 	_, authority := key(t, 3)
+	_, worker := key(t, 5)
 	return parse(t, fmt.Sprintf(`
 people: [{name: alice, keys: [%q]}, {name: bob, keys: [%q]}]
 authorities: [{key: %q, names: ["*@example.com"]}]
+workers: [%q]
 bindings: [{name: all, roles: [operator], to: [everybody]}]
-%s`, alice, bob, authority, more))
+%s`, alice, bob, authority, worker, more))
 }
 
 func sign(t testing.TB, seed byte, who, args string) json.RawMessage {
@@ -190,6 +192,22 @@ func TestCertificatesCountForTheirTimeAndTheirName(t *testing.T) {
 		if _, err := command.Check(received(with(bad)), a); err == nil {
 			t.Errorf("%.20s… counts as certificate", bad)
 		}
+	}
+}
+
+func TestAWorkerSpeaksForThoseWhoLoggedIn(t *testing.T) {
+	raw := sign(t, 5, "frank@elsewhere.example", `{}`)
+	if s, err := command.Check(received(raw), team(t, "")); err != nil || s.Principal != "frank@elsewhere.example" || !s.For {
+		t.Errorf("%q, %v", s.Principal, err)
+	}
+	k, _ := key(t, 5)
+	for _, more := range []string{fmt.Sprintf("revoked: {keys: [%q]}", ssh.FingerprintSHA256(k.PublicKey()))} {
+		if _, err := command.Check(received(raw), team(t, more)); !errors.Is(err, command.ErrRevoked) {
+			t.Errorf("%s: %v", more, err)
+		}
+	}
+	if s, err := command.Check(received(sign(t, 1, "frank@elsewhere.example", `{}`)), team(t, "")); err == nil {
+		t.Errorf("alice speaks for %s", s.Principal)
 	}
 }
 

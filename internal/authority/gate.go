@@ -1,0 +1,80 @@
+package authority
+
+import (
+	"errors"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/command"
+)
+
+// A Command is to be judged.
+type Command struct {
+	command.Received
+	Verb   access.Verb
+	Object access.Object
+}
+
+// A Verdict says whether a command counts. Its JSON is part of histories.
+type Verdict struct {
+	Principal string    `json:"principal,omitempty"` // who gave it, if that is known
+	Refused   string    `json:"refused,omitempty"`   // why it does not count
+	Nonce     string    `json:"nonce,omitempty"`
+	At        time.Time `json:"at,omitzero"`
+	Access    string    `json:"access,omitempty"` // digest of the file in force
+	Binding   string    `json:"binding,omitempty"`
+}
+
+// Judge says whether a command counts.
+func (k *Keeper) Judge(c Command) Verdict {
+	a := k.Current()
+	v := Verdict{Access: a.Digest}
+	signed, err := command.Check(c.Received, a)
+	if err != nil {
+		v.Refused = err.Error()
+		if errors.Is(err, command.ErrUnsigned) {
+			v.Refused += ": this worker takes signed commands only; ctl signs with sign_with of its configuration, or after `ctl login`"
+		}
+		return v
+	}
+	v.Principal, v.Nonce, v.At = signed.Principal, signed.Nonce, signed.At
+	answer := a.Decide(access.Request{Who: signed.Principal, Verb: c.Verb, Object: c.Object})
+	if !answer.Allowed {
+		v.Refused = answer.Reason
+		return v
+	}
+	v.Binding = answer.Binding
+	return v
+}
+
+type keeperKey struct{}
+
+// Of returns the keeper of the worker that runs a workflow, or nil.
+func Of(ctx workflow.Context) *Keeper {
+	k, _ := ctx.Value(keeperKey{}).(*Keeper)
+	return k
+}
+
+// Interceptor gives workflows the keeper of their worker.
+func (k *Keeper) Interceptor() interceptor.WorkerInterceptor { return &gives{keeper: k} }
+
+type gives struct {
+	interceptor.WorkerInterceptorBase
+	keeper *Keeper
+}
+
+func (g *gives) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &given{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper}
+}
+
+type given struct {
+	interceptor.WorkflowInboundInterceptorBase
+	keeper *Keeper
+}
+
+func (g *given) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	return g.Next.ExecuteWorkflow(workflow.WithValue(ctx, keeperKey{}, g.keeper), in)
+}

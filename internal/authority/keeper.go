@@ -1,0 +1,131 @@
+package authority
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/access"
+)
+
+// reread is how often a keeper looks at its file. A revocation holds for running sessions
+// within this time.
+const reread = 10 * time.Second
+
+// A Keeper has the access file that is in force. It is safe for concurrent use.
+type Keeper struct {
+	path string
+	log  *slog.Logger
+
+	mu      sync.Mutex
+	current *access.Access
+	since   time.Time
+	broken  error // of the newest content of the file, if it is not in force
+}
+
+// Open reads an access file. The error names every mistake.
+func Open(path string, log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{path: path, log: log}
+	a, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	k.current, k.since = a, time.Now()
+	return k, nil
+}
+
+// Current returns the access file in force.
+func (k *Keeper) Current() *access.Access {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.current
+}
+
+// A Standing says which file is in force.
+type Standing struct {
+	Path   string    `json:"path"`
+	Digest string    `json:"digest"`
+	Since  time.Time `json:"since"` // when it was read
+	// Broken says why newer content of the file is not in force.
+	Broken string `json:"broken,omitempty"`
+}
+
+// Standing returns which file is in force, and why newer content is not.
+func (k *Keeper) Standing() Standing {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	s := Standing{Path: k.path, Digest: k.current.Digest, Since: k.since}
+	if k.broken != nil {
+		s.Broken = k.broken.Error()
+	}
+	return s
+}
+
+// Watch reads the file again and again, until ctx ends.
+func (k *Keeper) Watch(ctx context.Context) {
+	t := time.NewTicker(reread)
+	defer t.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+			k.Reload()
+		}
+	}
+}
+
+// Reload reads the file. A file that cannot be read, or has mistakes, leaves the last good
+// one in force.
+func (k *Keeper) Reload() {
+	a, err := read(k.path)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case err != nil && (k.broken == nil || k.broken.Error() != err.Error()):
+		k.log.Error("the access file cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "err", err)
+	case err == nil && a.Digest != k.current.Digest:
+		k.log.Info("access file read", "file", k.path, "digest", a.Digest, "before", k.current.Digest)
+		k.current, k.since = a, time.Now()
+	}
+	k.broken = err
+}
+
+func read(path string) (*access.Access, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("read the access file: %w", err)
+	}
+	defer f.Close()
+	if err := trusted(f); err != nil {
+		return nil, fmt.Errorf("read the access file %s: %w", path, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(f, access.MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("read the access file: %w", err)
+	}
+	a, err := access.Parse(data)
+	if err != nil {
+		return nil, fmt.Errorf("read the access file %s: %w", path, err)
+	}
+	return a, nil
+}
+
+// trusted refuses a file that others could have written.
+func trusted(f *os.File) error {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is not a regular file")
+	case info.Mode().Perm()&0o022 != 0:
+		return fmt.Errorf("its mode is %#o, so that others can write it: chmod go-w", info.Mode().Perm())
+	}
+	return nil
+}
