@@ -20,6 +20,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -303,21 +304,18 @@ func TestACommandIsSignedByHand(t *testing.T) {
 }
 
 func TestACommandCountsOnce(t *testing.T) {
-	a := team(t, "")
 	var n command.Nonces
-	at := func(when time.Time) command.Signed {
-		k, _ := key(t, 1)
+	k, _ := key(t, 1)
+	at := func(when time.Time) *protocol.Auth {
 		raw, err := command.Sign(k, "alice", "session/s1", "message", []byte(`{}`), when)
 		if err != nil {
 			t.Fatal(err)
 		}
-		r := received(raw)
-		r.Waited = time.Hour
-		s, err := command.Check(r, a)
+		_, auth, err := command.Plain(raw)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return s
+		return auth
 	}
 	first := at(noon.Add(-time.Minute))
 	if !n.Fresh(first) {
@@ -339,6 +337,17 @@ func TestACommandCountsOnce(t *testing.T) {
 	}
 	if n.Fresh(at(noon.Add(-2 * time.Minute))) {
 		t.Error("a command older than all that are remembered counts: it may have been seen")
+	}
+}
+
+func TestPlainCommandsNameTheirPrincipal(t *testing.T) {
+	plain, auth, err := command.Plain(sign(t, 1, "alice", `{"id":"m","by":"bob"}`))
+	if err != nil || string(plain) != `{"by":"alice","id":"m"}` || auth.Principal != "alice" {
+		t.Errorf("%s, %v", plain, err)
+	}
+	plain, auth, err = command.Plain([]byte(`{"by": "bob"}`))
+	if err != nil || string(plain) != `{"by": "bob"}` || auth != nil {
+		t.Errorf("%s, %v", plain, err)
 	}
 }
 

@@ -3,17 +3,19 @@ package command
 import (
 	"slices"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // MaxNonces is how many nonces are remembered.
 const MaxNonces = 200
 
-// Nonces remembers the newest nonces. Its JSON is part of carried states. The zero value is
-// ready to use.
+// Nonces remembers the newest commands. Its JSON is part of carried states. The zero value
+// is ready to use.
 type Nonces struct {
 	Used []UsedNonce `json:"used,omitempty"`
-	// Before is when the oldest command that was not forgotten was signed: earlier ones are
-	// refused.
+	// Before is when the newest command that was forgotten was signed: it and earlier ones
+	// are refused.
 	Before time.Time `json:"before,omitzero"`
 }
 
@@ -23,14 +25,23 @@ type UsedNonce struct {
 	At    time.Time `json:"at"`
 }
 
-// Fresh reports whether a command was not seen before.
-func (n *Nonces) Fresh(s Signed) bool {
-	return s.At.After(n.Before) && !slices.ContainsFunc(n.Used, func(u UsedNonce) bool { return u.Nonce == s.Nonce })
+// IsZero reports whether nothing is remembered.
+func (n Nonces) IsZero() bool { return len(n.Used) == 0 && n.Before.IsZero() }
+
+// Fresh reports whether a command was not seen before. A command without a readable time is
+// never fresh.
+func (n *Nonces) Fresh(a *protocol.Auth) bool {
+	at, err := time.Parse(time.RFC3339Nano, a.At)
+	return err == nil && at.After(n.Before) && !slices.ContainsFunc(n.Used, func(u UsedNonce) bool { return u.Nonce == a.Nonce })
 }
 
 // Use remembers a command.
-func (n *Nonces) Use(s Signed) {
-	n.Used = append(n.Used, UsedNonce{s.Nonce, s.At})
+func (n *Nonces) Use(a *protocol.Auth) {
+	at, err := time.Parse(time.RFC3339Nano, a.At)
+	if err != nil || slices.ContainsFunc(n.Used, func(u UsedNonce) bool { return u.Nonce == a.Nonce }) {
+		return
+	}
+	n.Used = append(n.Used, UsedNonce{a.Nonce, at})
 	if len(n.Used) <= MaxNonces {
 		return
 	}

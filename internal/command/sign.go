@@ -101,3 +101,21 @@ const (
 	maxWord      = 100
 	maxSignature = 64 << 10
 )
+
+// Marshal returns the JSON of a command's arguments.
+func Marshal(v any) ([]byte, error) { return encode(v) }
+
+// Plain returns a command's fields without its auth, and the auth, or nil. With an auth, the
+// field by names its principal. Plain verifies nothing.
+func Plain(raw []byte) (json.RawMessage, *protocol.Auth, error) {
+	object, auth, err := split(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	if auth == nil {
+		return raw, nil, nil
+	}
+	object["by"] = auth.Principal
+	plain, err := encode(object)
+	return plain, auth, err
+}

@@ -206,6 +206,9 @@ const (
 	RefusedNotFound = "not_found" // exit 3
 	RefusedState    = "refused"   // exit 6: stale, duplicate, or not in this state
 	RefusedBudget   = "budget"    // exit 6
+	// RefusedForbidden means that the principal may not give the command, or that nobody
+	// knows who gave it. Exit 6.
+	RefusedForbidden = "forbidden"
 )
 
 // What ended a turn early.

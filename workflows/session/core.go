@@ -31,9 +31,10 @@ type core struct {
 	log  log.Logger
 	roll *kit.Rollover
 
-	crowded bool             // the present step waits for busy workers
-	insists bool             // the present step must end within this run
-	obeyed  *protocol.Resume // the request to resume that the present step serves
+	admission admission
+	crowded   bool             // the present step waits for busy workers
+	insists   bool             // the present step must end within this run
+	obeyed    *protocol.Resume // the request to resume that the present step serves
 }
 
 type whole interface {

@@ -14,6 +14,7 @@ type Input struct {
 	Options Options           `json:"options"`
 	First   *protocol.Message `json:"first,omitempty"`
 	Carry   *State            `json:"carry,omitempty"`
+	Auth    *protocol.Auth    `json:"auth,omitempty"` // who starts it
 }
 
 // Options are a person's choices. If SeedPool is set, Seed stays empty.

@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -36,9 +37,15 @@ func (s *session) listen(ctx workflow.Context) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
 		return workflow.SetUpdateHandlerWithOptions(ctx, name,
-			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return take(raw) },
+			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw) },
 			workflow.UpdateHandlerOptions{
-				Validator:   func(_ workflow.Context, raw json.RawMessage) error { return check(raw) },
+				Validator: func(_ workflow.Context, raw json.RawMessage) error {
+					plain, err := s.admitUpdate(name, raw)
+					if err != nil {
+						return err
+					}
+					return check(plain)
+				},
 				Description: doorTexts[name],
 			})
 	}
@@ -117,11 +124,27 @@ var doorTexts = map[string]string{
 	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
+// takes takes an admitted command.
+func (s *session) takes(d door, raw []byte) (any, error) {
+	plain, auth, err := command.Plain(raw)
+	if err != nil {
+		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
+	}
+	out, err := d.take(plain)
+	if err == nil && auth != nil {
+		s.st.Commands.Use(auth)
+	}
+	return out, err
+}
+
 // signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
-	err := d.check(raw.Payload().GetData())
+	plain, err := s.admitSignal(d.name, raw.Payload().GetData())
 	if err == nil {
-		_, err = d.take(raw.Payload().GetData())
+		err = d.check(plain)
+	}
+	if err == nil {
+		_, err = s.takes(d, raw.Payload().GetData())
 	}
 	if err == nil {
 		return

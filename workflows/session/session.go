@@ -32,13 +32,23 @@ func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.S
 
 func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*session, error) {
 	opt, err := in.check(ctx, mostOften)
+	var adm admission
+	if err == nil {
+		adm, err = admitStart(ctx, in)
+	}
 	if err != nil {
 		if in.Carry == nil {
 			answerRefused(ctx, in, err)
 		}
 		return nil, err
 	}
-	c := &core{id: in.ID, opt: opt, st: in.Carry, log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
+	if adm.Start.Principal != "" {
+		opt.By = adm.Start.Principal
+		if in.First != nil {
+			in.First.By = opt.By
+		}
+	}
+	c := &core{id: in.ID, opt: opt, st: in.Carry, admission: adm, log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
 	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := assembled(c)
 	if s.st == nil {

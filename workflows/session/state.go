@@ -25,6 +25,7 @@ type State struct {
 	keepState
 	parkState
 	endState
+	commandState
 }
 
 type lifeState struct {
