@@ -11,9 +11,9 @@ import (
 	"fairlead.dev/fairlead/internal/command"
 )
 
-// A Command is to be judged.
+// A Command is to be judged now.
 type Command struct {
-	command.Received
+	command.Received // Judge sets Now
 	Verb   access.Verb
 	Object access.Object
 }
@@ -28,9 +28,11 @@ type Verdict struct {
 	Binding   string    `json:"binding,omitempty"`
 }
 
-// Judge says whether a command counts.
+// Judge says whether a command counts, by the clock of this machine. Workflow code records
+// the verdict, or calls Judge in a validator.
 func (k *Keeper) Judge(c Command) Verdict {
 	a := k.Current()
+	c.Now = k.now()
 	v := Verdict{Access: a.Digest}
 	signed, err := command.Check(c.Received, a)
 	if err != nil {

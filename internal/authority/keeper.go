@@ -21,6 +21,7 @@ const reread = 10 * time.Second
 type Keeper struct {
 	path string
 	log  *slog.Logger
+	now  func() time.Time
 
 	mu      sync.Mutex
 	current *access.Access
@@ -30,13 +31,18 @@ type Keeper struct {
 
 // Open reads an access file. The error names every mistake.
 func Open(path string, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, log: log}
+	k := &Keeper{path: path, log: log, now: time.Now}
 	a, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	k.current, k.since = a, time.Now()
 	return k, nil
+}
+
+// Fixed returns a keeper of an access file that does not change, whose clock is now.
+func Fixed(a *access.Access, now func() time.Time) *Keeper {
+	return &Keeper{current: a, now: now, log: slog.New(slog.DiscardHandler)}
 }
 
 // Current returns the access file in force.

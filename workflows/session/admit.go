@@ -64,7 +64,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			return admission{Signed: true, Start: authority.Verdict{Refused: err.Error()}}
 		}
 		return admission{Signed: true, Start: k.Judge(authority.Command{
-			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Now: time.Now(), Waited: keptFor},
+			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: keptFor},
 			Verb:     access.SessionStart,
 			Object:   access.Object{Session: in.ID, Owner: principalOf(in.Auth), Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant},
 		})}
@@ -139,7 +139,7 @@ func (s *session) admitSignal(name string, raw []byte) ([]byte, error) {
 
 func (s *session) command(name string, raw []byte, waited time.Duration) authority.Command {
 	return authority.Command{
-		Received: command.Received{Workflow: protocol.SessionID(s.id), Name: name, Raw: raw, Now: time.Now(), Waited: waited},
+		Received: command.Received{Workflow: protocol.SessionID(s.id), Name: name, Raw: raw, Waited: waited},
 		Verb:     verbs[name], Object: s.object(),
 	}
 }

@@ -1,0 +1,161 @@
+package workflows
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/worker"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
+)
+
+// guard makes the worker take signed commands only, by an access file with these people and
+// these bindings.
+func (w *world) guard(bindings string, people ...string) {
+	w.t.Helper()
+	var b strings.Builder
+	b.WriteString("people:\n")
+	for _, name := range people {
+		_, key := keyOf(w.t, name)
+		fmt.Fprintf(&b, "  - {name: %s, keys: [%q]}\n", name, key)
+	}
+	b.WriteString("bindings:\n" + bindings)
+	a, err := access.Parse([]byte(b.String()))
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	k := authority.Fixed(a, w.Now)
+	w.SetWorkerOptions(worker.Options{
+		DeadlockDetectionTimeout: 10 * time.Second,
+		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, k.Interceptor()},
+	})
+}
+
+const team = `  - {name: ops, roles: [operator], to: [ann], when: 'tenant == "blue"'}
+  - {name: approvers, roles: [approver], to: [bob], when: 'owner == "ann"'}
+`
+
+// by returns a command that somebody signed now.
+func (w *world) by(who, name string, arg any) json.RawMessage {
+	return w.byFor(who, protocol.SessionID("s1"), name, arg)
+}
+
+func (w *world) byFor(who, workflow, name string, arg any) json.RawMessage {
+	w.t.Helper()
+	signer, _ := keyOf(w.t, who)
+	raw, err := json.Marshal(arg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signed, err := command.Sign(signer, who, workflow, name, raw, w.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+// startBy starts a session that ann signed.
+func (w *world) startBy(who string, opt session.Options) {
+	w.t.Helper()
+	w.ExecuteWorkflow(protocol.TypeSession, w.by(who, protocol.TypeSession, session.Input{ID: "s1", Options: opt}))
+	if !w.IsWorkflowCompleted() {
+		w.t.Fatal("the session did not end")
+	}
+}
+
+func TestOnlySignedCommandsOfPrincipalsWithARoleCount(t *testing.T) {
+	w := newWorld(t)
+	w.guard(team, "ann", "bob")
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+	first := w.by("ann", protocol.SignalMessage, hello("m1"))
+	w.at(time.Second, func() {
+		for what, raw := range map[string]any{
+			"unsigned":             hello("m1"),
+			"of a stranger":        w.by("mallory", protocol.SignalMessage, hello("m1")),
+			"of another role":      w.by("bob", protocol.SignalMessage, hello("m1")),
+			"for another session":  w.byFor("ann", protocol.SessionID("s2"), protocol.SignalMessage, hello("m1")),
+			"of another kind":      w.by("ann", protocol.SignalInterrupt, hello("m1")),
+			"with changed content": json.RawMessage(strings.Replace(string(first), `"text":"`, `"text":"x`, 1)),
+		} {
+			u := w.send(protocol.SignalMessage, raw)
+			w.after(func() {
+				if u.rejected == nil {
+					t.Errorf("a message %s counts", what)
+				}
+			})
+			w.refuses(u, protocol.RefusedForbidden)
+			w.SignalWorkflow(protocol.SignalMessage, raw)
+		}
+	})
+	w.at(2*time.Second, func() {
+		if d := query[protocol.SessionView](w, protocol.QueryState); len(d.Refusals) != 6 || d.Turn != nil {
+			t.Errorf("turn %v, and %d refused signals are on record, want 6: %+v", d.Turn, len(d.Refusals), d.Refusals)
+		}
+		w.SignalWorkflow(protocol.SignalMessage, first)
+	})
+	w.at(3*time.Second, func() {
+		w.takes(w.send(protocol.SignalMessage, first)) // the same message, once more: the same answer
+		a := w.approval("s1.1")
+		d := protocol.Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept", By: "bob"}
+		w.refuses(w.send(protocol.SignalDecide, w.by("ann", protocol.SignalDecide, d)), protocol.RefusedForbidden)
+		d.By = "somebody else"
+		accept := w.by("bob", protocol.SignalDecide, d)
+		w.takes(w.send(protocol.SignalDecide, accept))
+		w.refuses(w.send(protocol.SignalDecide, accept), protocol.RefusedForbidden) // a replay
+	})
+	w.whenTurn(1, "completed", func() {
+		if got := w.approval("s1.1").Decision; got == nil || got.By != "bob" {
+			t.Errorf("the decision is %+v, want it to be bob's, whatever the message claims", got)
+		}
+		w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{By: "bob"})))
+	})
+	w.startBy("ann", session.Options{Tenant: "blue", By: "root"}) // ann signed, so ann is the owner
+	w.verify()
+}
+
+func TestASessionThatNobodyMayStartTouchesNothing(t *testing.T) {
+	for what, c := range map[string]struct {
+		who string
+		opt session.Options
+	}{
+		"a stranger":             {"mallory", session.Options{Tenant: "blue"}},
+		"somebody else's tenant": {"ann", session.Options{Tenant: "red"}},
+		"another role":           {"bob", session.Options{Tenant: "blue"}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.guard(team, "ann", "bob")
+			w.startBy(c.who, c.opt)
+			if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), protocol.RefusedForbidden) {
+				t.Errorf("it ended with %v", err)
+			}
+			if len(w.asked) > 0 || len(w.fake.prepared) > 0 {
+				t.Errorf("it asked for %d leases and prepared %d hosts", len(w.asked), len(w.fake.prepared))
+			}
+		})
+	}
+	t.Run("nobody signed", func(t *testing.T) {
+		w := newWorld(t)
+		w.guard(team, "ann", "bob")
+		w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Tenant: "blue"}})
+		if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), protocol.RefusedForbidden) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+	t.Run("the state of another", func(t *testing.T) {
+		w := newWorld(t)
+		w.guard(team, "ann", "bob")
+		w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Tenant: "blue"}, Carry: &session.State{}})
+		if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), protocol.RefusedForbidden) {
+			t.Errorf("it ended with %v", err)
+		}
+	})
+}
