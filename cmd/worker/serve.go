@@ -62,6 +62,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
+	keeper, err := keeperOf(ctx, conf, log)
+	if err != nil {
+		return err
+	}
 	hub := api.NewHub(log)
 	metrics.watch("fairlead_live_topics", "Sessions and commands held in memory for viewers.", func() float64 { return float64(hub.Topics()) })
 	temporal := &lateClient{}
@@ -143,7 +147,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{&activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       append(authorityOf(keeper), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()),
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

@@ -14,8 +14,8 @@ import (
 // A Command is to be judged now.
 type Command struct {
 	command.Received // Judge sets Now
-	Verb   access.Verb
-	Object access.Object
+	Verb             access.Verb
+	Object           access.Object
 }
 
 // A Verdict says whether a command counts. Its JSON is part of histories.

@@ -37,6 +37,12 @@ func (c *Config) check() []Problem {
 	if !namePattern.MatchString(c.Zone) {
 		add("zone", "%q is not a name: 1 to 63 of a-z, 0-9, dot, dash and underscore", c.Zone)
 	}
+	if c.Authority != AuthorityLocal && c.Authority != AuthorityRequired {
+		add("authority", "%q is neither local nor required", shorten(c.Authority))
+	}
+	if c.Access != "" && c.Authority != AuthorityRequired {
+		add("access", "an access file is only used with authority: required")
+	}
 	if c.Temporal.Address != "" {
 		if err := checkHostPort(c.Temporal.Address, false); err != nil {
 			add("temporal.address", "%v", err)

@@ -22,6 +22,14 @@ type Config struct {
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
+	// Authority says whose commands count: local takes those of everybody who can reach
+	// Temporal with its payload key; required takes signed ones of those whom the access
+	// file allows them.
+	Authority string `yaml:"authority"`
+	// Access is the access file of a worker.
+	Access string `yaml:"access"`
+	// Principal is the name under which ctl signs. A certificate names its own.
+	Principal string `yaml:"principal"`
 	// SignWith is a private key file, agent, or agent:SHA256:….
 	SignWith string   `yaml:"sign_with"`
 	Timeouts Timeouts `yaml:"timeouts"`
@@ -83,6 +91,12 @@ type API struct {
 	CodecListen  string   `yaml:"codec_listen"`
 	CodecOrigins []string `yaml:"codec_origins"`
 }
+
+// Values of Config.Authority.
+const (
+	AuthorityLocal    = "local"
+	AuthorityRequired = "required"
+)
 
 // CodecOff as CodecListen means no codec endpoint.
 const CodecOff = "off"
@@ -238,6 +252,7 @@ const CodexVersion = "0.169.0"
 func Default() *Config {
 	return &Config{
 		Zone:      "default",
+		Authority: AuthorityLocal,
 		Store:     Store{Tidy: 24 * time.Hour},
 		Codex:     Codex{Version: CodexVersion},
 		Log:       Log{Format: "json", Level: "info"},

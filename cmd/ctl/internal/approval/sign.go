@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -16,7 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/internal/localsocket"
+	"fairlead.dev/fairlead/cmd/ctl/internal/keys"
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -63,7 +61,11 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 	if choice.Allowed, untold = whoMaySign(ctx, t, asked); untold != nil {
 		choice.Untold = true
 	}
-	armored, err := signature(ctx, a, with, choice, message)
+	var armored []byte
+	key, err := keys.Load(ctx, a, with, choice)
+	if err == nil {
+		armored, err = sshsig.Sign(key, sshsig.Namespace, message)
+	}
 	switch {
 	case errors.Is(err, core.ErrInterrupted):
 		return err
@@ -100,105 +102,6 @@ func whoMaySign(ctx context.Context, t *conn.Conn, asked *protocol.Approval) (al
 		}
 	}
 	return all, nil
-}
-
-func signature(ctx context.Context, a *core.App, with string, choice sshsig.Choice, message []byte) ([]byte, error) {
-	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
-		choice.Fingerprint = strings.TrimPrefix(name, ":")
-		return signByAgent(ctx, choice, message)
-	}
-	if rest, ok := strings.CutPrefix(with, "~/"); ok {
-		home, err := os.UserHomeDir()
-		if err != nil {
-			return nil, err
-		}
-		with = filepath.Join(home, rest)
-	}
-	file, cert := with, with+certSuffix
-	if name, ok := strings.CutSuffix(with, certSuffix); ok {
-		file, cert = name, with
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil && file == with {
-		return nil, err
-	}
-	if public, ok := strings.CutSuffix(with, ".pub"); ok && (file == with || err != nil) {
-		if _, err := os.Stat(public); err == nil {
-			return nil, fmt.Errorf("it is the public key: name the private key, %s", public)
-		}
-		if choice.Public, err = os.ReadFile(with); err != nil {
-			return nil, err
-		}
-		return signByAgent(ctx, choice, message) // the file has the public key and the agent the private one, as with ssh-keygen
-	}
-	key, err := unlocked(ctx, a, file, pem)
-	if err != nil {
-		return nil, err
-	}
-	signers := []sshsig.Signer{key}
-	if line, err := os.ReadFile(cert); err == nil {
-		certified, err := sshsig.Certified(key, line)
-		switch {
-		case err == nil:
-			signers = append(signers, certified)
-		case cert == with:
-			return nil, err
-		}
-	}
-	if cert == with {
-		signers = signers[1:]
-	}
-	signer, err := choice.Pick(signers)
-	if err != nil {
-		return nil, err
-	}
-	return sshsig.Sign(signer, sshsig.Namespace, message)
-}
-
-const certSuffix = "-cert.pub"
-
-// tries is how often a passphrase is asked for, as by ssh.
-const tries = 3
-
-func unlocked(ctx context.Context, a *core.App, file string, pem []byte) (sshsig.Signer, error) {
-	signer, err := sshsig.ParseKey(pem, nil)
-	for try := 1; errors.Is(err, sshsig.ErrPassphrase) && try <= tries; try++ {
-		if try > 1 {
-			fmt.Fprintln(a.Err, "that does not open it")
-		}
-		phrase, perr := passphrase(ctx, a, file)
-		if perr != nil {
-			return nil, perr
-		}
-		signer, err = sshsig.ParseKey(pem, []byte(phrase))
-	}
-	return signer, err
-}
-
-func passphrase(ctx context.Context, a *core.App, of string) (string, error) {
-	if !a.MayAsk() {
-		return "", errors.New("the key is encrypted, and there is nobody at a terminal to ask for its passphrase (`ssh-add` it, and give --sign-with agent)")
-	}
-	return a.AnswerUnseen(ctx, "passphrase of "+core.Clean(of)+":")
-}
-
-// signByAgent signs with the agent at SSH_AUTH_SOCK.
-func signByAgent(ctx context.Context, choice sshsig.Choice, message []byte) ([]byte, error) {
-	socket := os.Getenv("SSH_AUTH_SOCK")
-	if socket == "" {
-		return nil, errors.New("there is no agent: SSH_AUTH_SOCK is not set")
-	}
-	conn, err := localsocket.DialAgent(ctx, socket)
-	if err != nil {
-		return nil, fmt.Errorf("reach the agent: %w", err)
-	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
-	signer, err := sshsig.FromAgent(conn, choice)
-	if err != nil {
-		return nil, err
-	}
-	return sshsig.Sign(signer, sshsig.Namespace, message)
 }
 
 // messageCommand prints the bytes to sign by hand.

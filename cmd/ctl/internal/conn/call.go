@@ -40,7 +40,11 @@ func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, work
 	if id == "" {
 		id = core.RandomID()
 	}
-	err := whenReady(ctx, func() error {
+	args, err := t.signed(ctx, doing, workflowID, name, args)
+	if err != nil {
+		return err
+	}
+	err = whenReady(ctx, func() error {
 		h, err := t.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 			UpdateID: id, WorkflowID: workflowID, UpdateName: name, Args: args,
 			WaitForStage: client.WorkflowUpdateStageCompleted,
@@ -91,7 +95,15 @@ func metItsTask(err error) bool {
 func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	op := t.NewWithStartWorkflowOperation(start, workflowType, input)
+	args, err := t.signed(ctx, doing, start.ID, name, args)
+	if err != nil {
+		return err
+	}
+	begin, err := t.signed(ctx, doing, start.ID, workflowType, []any{input})
+	if err != nil {
+		return err
+	}
+	op := t.NewWithStartWorkflowOperation(start, workflowType, begin...)
 	h, err := t.UpdateWithStartWorkflow(ctx, client.UpdateWithStartWorkflowOptions{
 		StartWorkflowOperation: op,
 		UpdateOptions: client.UpdateWorkflowOptions{
@@ -108,6 +120,10 @@ func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.S
 func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
+	args, err := t.signed(ctx, doing, opts.ID, workflowType, args)
+	if err != nil {
+		return nil, err
+	}
 	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
 	if err == nil && t.App.Begins && t.Silence.Lasted() > 0 && t.Silence.Once() {
 		t.App.Note("no worker answers: Temporal keeps the request until one does")
@@ -134,5 +150,9 @@ func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun,
 func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	return t.Explain(ctx, doing, t.SignalWorkflow(ctx, workflowID, "", name, arg))
+	args, err := t.signed(ctx, doing, workflowID, name, []any{arg})
+	if err != nil {
+		return err
+	}
+	return t.Explain(ctx, doing, t.SignalWorkflow(ctx, workflowID, "", name, args[0]))
 }
