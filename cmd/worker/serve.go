@@ -14,7 +14,6 @@ import (
 
 	"filippo.io/age"
 	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 

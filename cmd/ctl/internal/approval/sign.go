@@ -14,7 +14,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/cmd/ctl/internal/keys"
+	"fairlead.dev/fairlead/cmd/ctl/internal/signkey"
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -62,7 +62,7 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 		choice.Untold = true
 	}
 	var armored []byte
-	key, err := keys.Load(ctx, a, with, choice)
+	key, err := signkey.Load(ctx, a, with, choice)
 	if err == nil {
 		armored, err = sshsig.Sign(key, sshsig.Namespace, message)
 	}

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/cmd/ctl/internal/keys"
+	"fairlead.dev/fairlead/cmd/ctl/internal/signkey"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -52,7 +52,7 @@ func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signe
 	if conf.SignWith == "" {
 		return nil, "", errors.New("commands must be signed, and the config has no sign_with")
 	}
-	key, err := keys.Load(ctx, a, conf.SignWith, sshsig.Choice{At: time.Now()})
+	key, err := signkey.Load(ctx, a, conf.SignWith, sshsig.Choice{At: time.Now()})
 	if err != nil {
 		return nil, "", err
 	}

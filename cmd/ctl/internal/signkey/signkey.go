@@ -1,5 +1,5 @@
-// Package keys loads the SSH keys that ctl signs with.
-package keys
+// Package signkey loads the SSH keys that ctl signs with.
+package signkey
 
 import (
 	"context"
