@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"fairlead.dev/fairlead/cmd/ctl/internal/access"
 	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
@@ -41,6 +42,7 @@ var commands = []func(*core.App) *cobra.Command{
 	snapshot.Command,
 	schedule.Command,
 	policy.Command,
+	access.Command,
 }
 
 func main() {

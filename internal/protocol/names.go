@@ -43,6 +43,7 @@ const (
 	QueryTurn      = "turn"      // TurnQuery → TurnView
 	QueryDetail    = "detail"    // → SessionDetail
 	QueryAsks      = "asks"      // → SessionAsks
+	QueryObject    = "object"    // → access.Object, what conditions of the access file see
 
 	// Of a pool workflow.
 	UpdatePutHost    = "put_host"    // PutHost → HostView

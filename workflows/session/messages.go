@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -90,6 +91,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, protocol.QueryModels, func() (protocol.ModelsView, error) { return s.choices.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryAsks, func() (protocol.SessionAsks, error) { return s.asks(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryObject, func() (access.Object, error) { return s.object(), nil }),
 		workflow.SetQueryHandler(ctx, workspaces.QueryPlace, func() (workspaces.Place, error) { return s.place.placeView(), nil }),
 	)
 }

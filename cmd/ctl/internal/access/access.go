@@ -1,0 +1,215 @@
+package access
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Command is `ctl access`.
+func Command(a *core.App) *cobra.Command {
+	return core.Group("access", "who may do what, by the access file", checkCommand(a), whyCommand(a), showCommand(a))
+}
+
+// read reads an access file, by default that of the config. Its error lists every mistake.
+func read(a *core.App, doing, name string) (*access.Access, error) {
+	if name == "" {
+		conf, err := a.Config()
+		if err != nil {
+			return nil, err
+		}
+		if name = conf.Access; name == "" {
+			return nil, core.Usage("%s: no access file is named", doing).Hinted("give --file FILE, or set access in the config")
+		}
+	}
+	data, err := a.Input(doing, name)
+	if err != nil {
+		return nil, err
+	}
+	parsed, err := access.Parse(data)
+	if err != nil {
+		return nil, core.Usage("%s: %s: %v", doing, name, err).Hinted("fix the file; workers go on with the last good one").Because(err)
+	}
+	return parsed, nil
+}
+
+func checkCommand(a *core.App) *cobra.Command {
+	return &cobra.Command{
+		Use: "check FILE", Short: "find the mistakes of an access file, and what is probably not meant", Args: cobra.ExactArgs(1),
+		Long: `Reads an access file as workers do. Exit 0: it holds; what is probably not meant is told as
+warnings. Exit 2: it is broken, with every mistake and its line. - is standard input.`,
+		Example: "  ctl access check access.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			f, err := read(a, "check access file", args[0])
+			if err != nil {
+				return err
+			}
+			return a.Print().Show(f.View(), func(p *core.Printer) { show(p, args[0], f) })
+		},
+	}
+}
+
+func showCommand(a *core.App) *cobra.Command {
+	var file string
+	c := &cobra.Command{
+		Use: "show", Short: "people, groups and bindings of the access file", Args: cobra.NoArgs,
+		Example: "  ctl access show\n  ctl access show --file access.yaml -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			f, err := read(a, "show access", file)
+			if err != nil {
+				return err
+			}
+			return a.Print().Show(f.View(), func(p *core.Printer) { show(p, file, f) })
+		},
+	}
+	fileFlag(c, &file)
+	return c
+}
+
+func fileFlag(c *cobra.Command, file *string) {
+	c.Flags().StringVar(file, "file", "", "the access `FILE` (default: access of the config)")
+}
+
+func show(p *core.Printer, name string, f *access.Access) {
+	v := f.View()
+	var rows [][]core.Cell
+	for _, b := range v.Bindings {
+		rows = append(rows, []core.Cell{core.Painted(core.Bold, b.Name), core.Plain(join(b.Roles)), core.Plain(strings.Join(b.To, ", ")), core.Plain(core.OneLine(b.When, 80))})
+	}
+	p.Table([]string{"BINDING", "ROLES", "TO", "WHEN"}, rows)
+	p.Printf("\n")
+	rows = nil
+	for _, who := range v.People {
+		rows = append(rows, []core.Cell{core.Painted(core.Bold, who.Name), core.Plain(strings.Join(who.Groups, ", ")), core.Plain(join(who.Roles)), core.Plain(strings.Join(who.Keys, " "))})
+	}
+	p.Table([]string{"PERSON", "GROUPS", "ROLES", "KEYS"}, rows)
+	p.Printf("\n")
+	p.Fields(core.Plain("digest"), core.Painted(core.Dim, v.Digest))
+	for _, w := range v.Warnings {
+		p.Printf("%s %s\n", p.Paint(core.Yellow, "warning:"), core.Clean(strings.TrimPrefix(name+": ", ": ")+w))
+	}
+}
+
+func join[T ~string](all []T) string {
+	var b []string
+	for _, v := range all {
+		b = append(b, string(v))
+	}
+	return strings.Join(b, ", ")
+}
+
+// acts are the words of commands for verbs.
+var acts = map[string]access.Verb{
+	"read": access.SessionRead, "start": access.SessionStart, "run": access.SessionStart, "send": access.SessionMessage, "message": access.SessionMessage,
+	"interrupt": access.SessionInterrupt, "set": access.SessionSet, "park": access.SessionPark, "resume": access.SessionPark, "move": access.SessionPark,
+	"close": access.SessionClose, "exec": access.SessionExec, "accept": access.ApprovalDecide, "decline": access.ApprovalDecide, "cancel": access.ApprovalDecide,
+	"answer": access.ApprovalDecide, "grant": access.ApprovalDecide, "decide": access.ApprovalDecide, "snapshot": access.SnapshotWrite,
+}
+
+func verbOf(word string) (access.Verb, error) {
+	if v, ok := acts[word]; ok {
+		return v, nil
+	}
+	if slices.Contains(access.Verbs, access.Verb(word)) {
+		return access.Verb(word), nil
+	}
+	return "", fmt.Errorf("%.40q is no verb: use one of %s, or of %s", word, strings.Join(slices.Sorted(maps.Keys(acts)), ", "), join(access.Verbs))
+}
+
+func whyCommand(a *core.App) *cobra.Command {
+	var file string
+	var groups []string
+	c := &cobra.Command{
+		Use: "why WHO VERB [OBJECT]", Short: "which binding allows somebody something, or why none does", Args: cobra.RangeArgs(2, 3),
+		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
+tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
+Exit 0: a binding allows it. Exit 6: none does.`,
+		Example: "  ctl access why alice accept release-42.1\n  ctl access why bob host.exec host:web-1 --file access.yaml",
+		RunE: func(c *cobra.Command, args []string) error {
+			doing := fmt.Sprintf("whether %s may %s", args[0], strings.Join(args[1:], " "))
+			f, err := read(a, doing, file)
+			if err != nil {
+				return err
+			}
+			r := access.Request{Who: args[0], Groups: groups}
+			if r.Verb, err = verbOf(args[1]); err != nil {
+				return core.Usage("%s: %v", doing, err)
+			}
+			if len(args) == 3 {
+				if r.Object, err = object(c.Context(), a, doing, args[2]); err != nil {
+					return err
+				}
+			}
+			answer := f.Decide(r)
+			v := answerView{Who: r.Who, Verb: r.Verb, Object: r.Object, Answer: answer}
+			if err := a.Print().Show(v, func(p *core.Printer) { explain(p, v) }); err != nil {
+				return err
+			}
+			if !answer.Allowed {
+				return core.ExitStatus(core.ExitRefused)
+			}
+			return nil
+		},
+	}
+	fileFlag(c, &file)
+	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the issuer of the login names, beside those of the file")
+	return c
+}
+
+type answerView struct {
+	Who    string        `json:"who"`
+	Verb   access.Verb   `json:"verb"`
+	Object access.Object `json:"object"`
+	access.Answer
+}
+
+func explain(p *core.Printer, v answerView) {
+	if v.Allowed {
+		p.Printf("%s %s\n", p.Paint(core.Green, "yes:"), core.Clean(fmt.Sprintf("binding %q, line %d, allows %s", v.Binding, v.Line, v.Verb)))
+	} else {
+		p.Printf("%s %s\n", p.Paint(core.Red, "no:"), core.Clean(v.Reason))
+	}
+	for _, b := range v.Passed {
+		p.Printf("%s\n", core.Clean(fmt.Sprintf("    binding %q, line %d: %s", b.Binding, b.Line, b.Reason)))
+	}
+}
+
+// object returns what conditions see of an object. A session says it itself.
+func object(ctx context.Context, a *core.App, doing, name string) (access.Object, error) {
+	if kind, rest, ok := strings.Cut(name, ":"); ok {
+		switch kind {
+		case "host":
+			return access.Object{Host: rest}, nil
+		case "seed":
+			return access.Object{Seed: rest}, nil
+		case "tenant":
+			return access.Object{Tenant: rest}, nil
+		}
+		return access.Object{}, core.Usage("%s: %.100q is no object: name a session, an approval, host:NAME, seed:NAME or tenant:NAME", doing, name)
+	}
+	session := name
+	if s, _, ok := core.CutLast(name); ok {
+		session = s
+	}
+	t, err := conn.Open(ctx, a)
+	if err != nil {
+		return access.Object{}, err
+	}
+	var o access.Object
+	_, err = t.AskEither(ctx, doing, protocol.SessionID(session), protocol.QueryObject, &o)
+	var e *core.Error
+	if errors.As(err, &e) && e.Code == core.ExitNotFound && session != name {
+		_, err = t.AskEither(ctx, doing, protocol.SessionID(name), protocol.QueryObject, &o) // its id ends in a number
+	}
+	return o, err
+}
