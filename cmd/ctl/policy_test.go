@@ -13,3 +13,11 @@ func TestPolicyScripts(t *testing.T) {
 		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
 	})
 }
+
+func TestAccessScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:   "testdata/access",
+		Setup: alone,
+		Cmds:  map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+	})
+}
