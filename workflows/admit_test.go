@@ -1,19 +1,24 @@
 package workflows
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -35,7 +40,7 @@ func (w *world) guard(bindings string, people ...string) {
 	k := authority.Fixed(a, w.Now)
 	w.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: 10 * time.Second,
-		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, k.Interceptor()},
+		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k)},
 	})
 }
 
@@ -158,4 +163,60 @@ func TestASessionThatNobodyMayStartTouchesNothing(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	})
+}
+
+func TestHostsAndSeedsTakeSignedCommandsOnly(t *testing.T) {
+	p := newPoolWorld(t)
+	p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.PoolID("")})
+	p.guard(`  - {name: web, roles: [host-operator], to: [ann], when: 'host.name.startsWith("web-")'}
+  - {name: ops, roles: [operator], to: [bob]}
+`, "ann", "bob")
+	signed := func(who, name string, host protocol.PutHost) protocol.PutHost {
+		raw := p.byFor(who, protocol.PoolID(""), name, host)
+		var out protocol.PutHost
+		if err := json.Unmarshal(raw, &out); err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	p.at(time.Second, func() {
+		p.refuses(p.send(protocol.UpdatePutHost, put("web-1", 1)), protocol.RefusedForbidden)
+		p.refuses(p.send(protocol.UpdatePutHost, signed("mallory", protocol.UpdatePutHost, put("web-1", 1))), protocol.RefusedForbidden)
+		p.refuses(p.send(protocol.UpdatePutHost, signed("bob", protocol.UpdatePutHost, put("web-1", 1))), protocol.RefusedForbidden)
+		p.refuses(p.send(protocol.UpdatePutHost, signed("ann", protocol.UpdatePutHost, put("db-1", 1))), protocol.RefusedForbidden)
+		moved := signed("ann", protocol.UpdatePutHost, put("web-1", 1))
+		moved.Spec.Address = "elsewhere.example"
+		p.refuses(p.send(protocol.UpdatePutHost, moved), protocol.RefusedForbidden)
+		p.takes(p.send(protocol.UpdatePutHost, signed("ann", protocol.UpdatePutHost, put("web-1", 1))))
+	})
+	p.at(2*time.Second, p.CancelWorkflow)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	p.verify()
+}
+
+func TestACommandOnAHostRunsForWhoMayGiveIt(t *testing.T) {
+	in := protocol.ExecInput{ID: "e1", Host: protocol.HostSpec{Name: "web-1"}, Argv: []string{"true"}}
+	for who, want := range map[string]bool{"ann": true, "bob": false, "mallory": false, "": false} {
+		w := &world{environment: newEnvironment(), t: t}
+		ran := 0
+		w.RegisterActivityWithOptions(func(context.Context, protocol.ExecInput) (protocol.ExecResult, error) {
+			ran++
+			return protocol.ExecResult{}, nil
+		}, activity.RegisterOptions{Name: "RunExec"})
+		w.RegisterWorkflowWithOptions(hostpool.ExecOnHost, workflow.RegisterOptions{Name: protocol.TypeExec})
+		w.guard("  - {name: hosts, roles: [host-operator], to: [ann]}\n  - {name: ops, roles: [operator], to: [bob]}\n", "ann", "bob")
+		w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "exec/e1"})
+		var arg any = in
+		if who != "" {
+			arg = w.byFor(who, "exec/e1", protocol.TypeExec, in)
+		}
+		w.ExecuteWorkflow(protocol.TypeExec, arg)
+		err := w.GetWorkflowError()
+		if (ran == 1) != want || (err == nil) != want {
+			t.Errorf("by %q it ran %d times: %v", who, ran, err)
+		}
+		if !want && !strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) {
+			t.Errorf("by %q: %v", who, err)
+		}
+	}
 }

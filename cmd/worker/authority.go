@@ -5,8 +5,6 @@ import (
 	"errors"
 	"log/slog"
 
-	"go.temporal.io/sdk/interceptor"
-
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 )
@@ -25,11 +23,4 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
-}
-
-func authorityOf(k *authority.Keeper) []interceptor.WorkerInterceptor {
-	if k == nil {
-		return nil
-	}
-	return []interceptor.WorkerInterceptor{k.Interceptor()}
 }

@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 
@@ -24,6 +25,7 @@ import (
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -146,7 +148,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       append(authorityOf(keeper), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()),
+		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

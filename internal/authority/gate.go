@@ -4,7 +4,6 @@ import (
 	"errors"
 	"time"
 
-	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
@@ -58,25 +57,4 @@ type keeperKey struct{}
 func Of(ctx workflow.Context) *Keeper {
 	k, _ := ctx.Value(keeperKey{}).(*Keeper)
 	return k
-}
-
-// Interceptor gives workflows the keeper of their worker.
-func (k *Keeper) Interceptor() interceptor.WorkerInterceptor { return &gives{keeper: k} }
-
-type gives struct {
-	interceptor.WorkerInterceptorBase
-	keeper *Keeper
-}
-
-func (g *gives) InterceptWorkflow(ctx workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &given{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper}
-}
-
-type given struct {
-	interceptor.WorkflowInboundInterceptorBase
-	keeper *Keeper
-}
-
-func (g *given) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	return g.Next.ExecuteWorkflow(workflow.WithValue(ctx, keeperKey{}, g.keeper), in)
 }

@@ -43,6 +43,7 @@ type HostView struct {
 
 // PutHost adds a host to the inventory, or with Replace replaces one.
 type PutHost struct {
+	Commanded
 	Spec    HostSpec          `json:"spec"`
 	Labels  map[string]string `json:"labels,omitempty"`
 	Slots   int               `json:"slots,omitempty"` // default 4
@@ -55,6 +56,7 @@ type PutHost struct {
 // host must precede the hosts that use it. Probe results stay if only labels and slots of a
 // host change.
 type PutHosts struct {
+	Commanded
 	Hosts []PutHost `json:"hosts"`
 }
 
@@ -65,6 +67,7 @@ type PutHostsDone struct {
 
 // RemoveHost takes a host out of the inventory, unless it is in use.
 type RemoveHost struct {
+	Commanded
 	Name string `json:"name"`
 	// Force removes the host even if sessions may have left data there, which nobody wipes
 	// later.
@@ -73,6 +76,7 @@ type RemoveHost struct {
 
 // SetHost changes a host, or records a probe.
 type SetHost struct {
+	Commanded
 	Name   string           `json:"name"`
 	Cordon *bool            `json:"cordon,omitempty"` // false also ends a drain
 	Drain  *Draining        `json:"drain,omitempty"`
@@ -122,6 +126,7 @@ const (
 
 // HostTaskInput is the input of workflows about one host.
 type HostTaskInput struct {
+	Commanded
 	Zone string   `json:"zone,omitempty"`
 	Host HostSpec `json:"host"`
 }
@@ -170,6 +175,7 @@ type Leftover struct {
 
 // PutSeed records a new generation of a seed.
 type PutSeed struct {
+	Commanded
 	Name   string     `json:"name"`
 	Ref    SeedRef    `json:"ref"` // the workflow assigns Generation
 	Files  []SeedFile `json:"files"`
@@ -186,6 +192,7 @@ type PutSeed struct {
 
 // SetSeed changes how a seed is shared; omitted values stay.
 type SetSeed struct {
+	Commanded
 	By    string    `json:"by,omitempty"`
 	Share *int      `json:"share,omitempty"` // sessions at the same time; 0 means any number
 	Pools *[]string `json:"pools,omitempty"`
@@ -203,11 +210,13 @@ type SetSeed struct {
 // not be fetched or saved, and forgets the seed's health. If there is no such login and the
 // health is good, it gives up logins left under leases of an earlier workflow of the seed.
 type ReviveSeed struct {
+	Commanded
 	By string `json:"by,omitempty"`
 }
 
 // DeleteSeed deletes a seed, and with Purge its blobs too.
 type DeleteSeed struct {
+	Commanded
 	Purge bool `json:"purge,omitempty"`
 }
 
@@ -312,6 +321,7 @@ type SeedExport struct {
 
 // ExportSeed asks for a seed's newest generation.
 type ExportSeed struct {
+	Commanded
 	By        string `json:"by"`
 	Recipient string `json:"recipient"` // age1…
 }
@@ -325,6 +335,7 @@ const (
 
 // PausePool stops or resumes the granting of slots.
 type PausePool struct {
+	Commanded
 	Resume bool   `json:"resume,omitempty"`
 	Reason string `json:"reason,omitempty"`
 	By     string `json:"by,omitempty"`
@@ -332,6 +343,7 @@ type PausePool struct {
 
 // SetPool limits the slots of a tenant or a seed. Nil changes nothing.
 type SetPool struct {
+	Commanded
 	Tenant string `json:"tenant,omitempty"`
 	Seed   string `json:"seed,omitempty"`
 	Weight *int   `json:"weight,omitempty"` // default 1

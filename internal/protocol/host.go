@@ -83,6 +83,7 @@ type SeedFile struct {
 // VerifySeed requests a verification. A person sets Force: then the issuer is asked even if
 // the refresh token may be spent.
 type VerifySeed struct {
+	Commanded
 	Force bool   `json:"force,omitempty"`
 	By    string `json:"by,omitempty"`
 }

@@ -18,6 +18,14 @@ type Auth struct {
 	Certificate string `json:"certificate,omitempty"`
 }
 
+// Commanded is part of commands that are not messages to a session.
+type Commanded struct {
+	Auth *Auth `json:"auth,omitempty"` // who gives it
+}
+
+// CommandAuth returns who gives the command, or nil.
+func (c Commanded) CommandAuth() *Auth { return c.Auth }
+
 // Message is a person's message to codex.
 type Message struct {
 	ID    string `json:"id"`

@@ -26,6 +26,7 @@ type CheckHostResult struct {
 
 // ScanHostKeysInput is the input of ScanHostKeys.
 type ScanHostKeysInput struct {
+	Commanded
 	Host HostSpec `json:"host"`
 }
 
@@ -48,6 +49,7 @@ type ProvisionCodexResult struct {
 
 // ExecInput is the input of RunExec.
 type ExecInput struct {
+	Commanded
 	ID   string   `json:"id"`
 	Host HostSpec `json:"host"`
 	Argv []string `json:"argv"`
@@ -63,6 +65,7 @@ type ExecResult struct {
 
 // RotateKeysInput is the input of RotateKeys.
 type RotateKeysInput struct {
+	Commanded
 	Check bool `json:"check,omitempty"`
 }
 
@@ -106,6 +109,7 @@ type KeyFailure struct {
 
 // PruneSnapshotsInput is the input of PruneSnapshots.
 type PruneSnapshotsInput struct {
+	Commanded
 	Session string        `json:"session,omitempty"` // empty means all
 	Keep    int           `json:"keep,omitempty"`    // newest of each session; 0 means SnapshotLimits.Keep
 	MaxAge  time.Duration `json:"max_age,omitempty"` // 0 means SnapshotLimits.MaxAge
@@ -124,6 +128,7 @@ type PruneSnapshotsResult struct {
 
 // CheckSnapshotsInput is the input of CheckSnapshots.
 type CheckSnapshotsInput struct {
+	Commanded
 	ReadData bool `json:"read_data,omitempty"` // read every byte, not only check that it exists
 }
 

@@ -6,6 +6,7 @@ import (
 
 // Input starts a Batch workflow.
 type Input struct {
+	protocol.Commanded
 	ID   string             `json:"id"`
 	Spec protocol.BatchSpec `json:"spec"`
 	By   string             `json:"by,omitempty"`

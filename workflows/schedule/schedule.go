@@ -22,6 +22,7 @@ import (
 
 // FireInput describes what a schedule starts each time: a session or a batch.
 type FireInput struct {
+	protocol.Commanded
 	Schedule string              `json:"schedule"`
 	Session  *session.Input      `json:"session,omitempty"`
 	Batch    *protocol.BatchSpec `json:"batch,omitempty"`

@@ -18,6 +18,7 @@ import (
 
 // CaptureSeedInput names a seed and the place of its login.
 type CaptureSeedInput struct {
+	protocol.Commanded
 	Name string            `json:"name"`
 	Zone string            `json:"zone,omitempty"`
 	Host protocol.HostSpec `json:"host"`
@@ -90,6 +91,7 @@ func putSeed(ctx workflow.Context, in overseer.PutSeedInput) error {
 
 // LoginSeedInput names a seed and the host on which somebody logs in.
 type LoginSeedInput struct {
+	protocol.Commanded
 	ID   string            `json:"id"` // of the login, and of the exec that shows its output
 	Name string            `json:"name"`
 	Host protocol.HostSpec `json:"host"`
