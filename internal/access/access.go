@@ -78,6 +78,9 @@ type Passed struct {
 	Reason  string `json:"reason"`
 }
 
+// Worker is the principal of what a worker does for nobody in particular.
+const Worker = "worker"
+
 // Workers are the keys that give commands for people whose login they have verified.
 func (a *Access) Workers() *sshsig.Allowed { return a.workers }
 

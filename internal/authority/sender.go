@@ -1,0 +1,112 @@
+package authority
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Sender returns an interceptor of a worker's client. It signs the starts and updates that
+// the worker's activities send for a person, with the worker's key and that person's name:
+// the field by of the arguments, or of a session's options. The access file lists the key
+// under workers.
+func Sender(key ssh.Signer) interceptor.ClientInterceptor { return &sends{key: key} }
+
+type sends struct {
+	interceptor.ClientInterceptorBase
+	key ssh.Signer
+}
+
+func (s *sends) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
+	return &sender{interceptor.ClientOutboundInterceptorBase{Next: next}, s.key}
+}
+
+type sender struct {
+	interceptor.ClientOutboundInterceptorBase
+	key ssh.Signer
+}
+
+func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExecuteWorkflowInput) (client.WorkflowRun, error) {
+	if _, given := starts[in.WorkflowType]; given || in.WorkflowType == protocol.TypeSession {
+		args, err := s.sign(in.Options.ID, in.WorkflowType, in.Args)
+		if err != nil {
+			return nil, err
+		}
+		signed := *in
+		signed.Args = args
+		in = &signed
+	}
+	return s.Next.ExecuteWorkflow(ctx, in)
+}
+
+func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
+	if _, given := updates[in.UpdateName]; given {
+		args, err := s.sign(in.WorkflowID, in.UpdateName, in.Args)
+		if err != nil {
+			return nil, err
+		}
+		signed := *in
+		signed.Args = args
+		in = &signed
+	}
+	return s.Next.UpdateWorkflow(ctx, in)
+}
+
+func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
+	if o := in.UpdateOptions; o != nil {
+		if _, given := updates[o.UpdateName]; given {
+			args, err := s.sign(o.WorkflowID, o.UpdateName, o.Args)
+			if err != nil {
+				return nil, err
+			}
+			signed, opts := *in, *o
+			opts.Args = args
+			signed.UpdateOptions = &opts
+			in = &signed
+		}
+	}
+	return s.Next.UpdateWithStartWorkflow(ctx, in)
+}
+
+func (s *sender) sign(workflow, name string, args []any) ([]any, error) {
+	if len(args) != 1 {
+		return nil, fmt.Errorf("sign %s to %s: it has %d arguments, and one can be signed", name, workflow, len(args))
+	}
+	raw, err := command.Marshal(args[0])
+	if err != nil {
+		return nil, fmt.Errorf("sign %s to %s: %w", name, workflow, err)
+	}
+	var who struct {
+		By      string `json:"by"`
+		Options struct {
+			By string `json:"by"`
+		} `json:"options"`
+		Auth *protocol.Auth `json:"auth"`
+	}
+	if err := json.Unmarshal(raw, &who); err != nil {
+		return nil, fmt.Errorf("sign %s to %s: %w", name, workflow, err)
+	}
+	if who.Auth != nil { // a person signed it
+		return args, nil
+	}
+	if who.By == "" {
+		who.By = who.Options.By
+	}
+	if who.By == "" {
+		who.By = access.Worker
+	}
+	signed, err := command.Sign(s.key, who.By, workflow, name, raw, time.Now())
+	if err != nil {
+		return nil, err
+	}
+	return []any{signed}, nil
+}
