@@ -3,10 +3,15 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"os"
+
+	"go.temporal.io/sdk/interceptor"
 
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // keeperOf returns the keeper of the config's access file, or nil with authority: local.
@@ -23,4 +28,23 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// senderOf returns the interceptor that signs what this worker sends, or nil.
+func senderOf(conf *config.Config) ([]interceptor.ClientInterceptor, error) {
+	if conf.Authority != config.AuthorityRequired {
+		return nil, nil
+	}
+	if conf.WorkerKey == "" {
+		return nil, errors.New("authority: required needs a key of the worker, which the access file lists under workers: make one with ssh-keygen, and set worker_key in the config")
+	}
+	pem, err := os.ReadFile(conf.WorkerKey)
+	if err != nil {
+		return nil, fmt.Errorf("read the worker's key: %w", err)
+	}
+	key, err := sshsig.ParseKey(pem, nil)
+	if err != nil {
+		return nil, fmt.Errorf("read the worker's key %s: %w", conf.WorkerKey, err)
+	}
+	return []interceptor.ClientInterceptor{authority.Sender(key)}, nil
 }

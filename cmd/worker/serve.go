@@ -320,6 +320,11 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	opts.Identity = identity.String()
 	opts.Logger = temporallog.NewStructuredLogger(log)
 	opts.MetricsHandler = metrics
+	signs, err := senderOf(conf)
+	if err != nil {
+		return nil, nil, err
+	}
+	opts.Interceptors = append(signs, opts.Interceptors...) // before they are bound to their place
 	var c client.Client
 	err = patiently(ctx, log.With("address", opts.HostPort, "namespace", opts.Namespace), "Temporal", func(ctx context.Context) error {
 		tried, err := client.DialContext(ctx, opts.Options)

@@ -15,10 +15,14 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Sender returns an interceptor of a worker's client. It signs the starts and updates that
-// the worker's activities send for a person, with the worker's key and that person's name:
-// the field by of the arguments, or of a session's options. The access file lists the key
-// under workers.
+// sent are the commands that activities give for the person whose command they carry out:
+// sessions of a batch, and a login that was captured from a host. What the API is asked for
+// needs the signature of who asks.
+var sent = map[string]bool{protocol.TypeSession: true, protocol.UpdatePutSeed: true}
+
+// Sender returns an interceptor of a worker's client. It signs what activities send for a
+// person, with the worker's key and that person's name: the field by of the arguments, or of
+// a session's options. The access file lists the key under workers.
 func Sender(key ssh.Signer) interceptor.ClientInterceptor { return &sends{key: key} }
 
 type sends struct {
@@ -36,7 +40,7 @@ type sender struct {
 }
 
 func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExecuteWorkflowInput) (client.WorkflowRun, error) {
-	if _, given := starts[in.WorkflowType]; given || in.WorkflowType == protocol.TypeSession {
+	if sent[in.WorkflowType] {
 		args, err := s.sign(in.Options.ID, in.WorkflowType, in.Args)
 		if err != nil {
 			return nil, err
@@ -49,7 +53,7 @@ func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExec
 }
 
 func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
-	if _, given := updates[in.UpdateName]; given {
+	if sent[in.UpdateName] {
 		args, err := s.sign(in.WorkflowID, in.UpdateName, in.Args)
 		if err != nil {
 			return nil, err
@@ -63,7 +67,7 @@ func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdat
 
 func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
 	if o := in.UpdateOptions; o != nil {
-		if _, given := updates[o.UpdateName]; given {
+		if sent[o.UpdateName] {
 			args, err := s.sign(o.WorkflowID, o.UpdateName, o.Args)
 			if err != nil {
 				return nil, err

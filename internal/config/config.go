@@ -28,6 +28,8 @@ type Config struct {
 	Authority string `yaml:"authority"`
 	// Access is the access file of a worker.
 	Access string `yaml:"access"`
+	// WorkerKey is the file of the key with which a worker signs what it does for people.
+	WorkerKey string `yaml:"worker_key"`
 	// Principal is the name under which ctl signs. A certificate names its own.
 	Principal string `yaml:"principal"`
 	// SignWith is a private key file, agent, or agent:SHA256:….
