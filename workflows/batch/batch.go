@@ -13,8 +13,11 @@ import (
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -48,6 +51,7 @@ type batch struct {
 
 	ended workflow.ReceiveChannel
 	ctrls []batchDoor
+	entry *admit.Door
 
 	starting *call[batches.StartItemsResult]
 	keeping  *call[batches.RecordResultsResult]
@@ -70,6 +74,7 @@ func (c *call[Out]) get(ctx workflow.Context) (out Out, err error) {
 }
 
 type batchDoor struct {
+	name string
 	ch   workflow.ReceiveChannel
 	take func(raw []byte) error
 }
@@ -88,6 +93,7 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 		b.st.again(*in.Retry)
 		b.in.Retry = nil
 	}
+	b.entry = &admit.Door{Ctx: b.ctx, Signed: judged(ctx), Nonces: &b.st.Commands, Object: func() access.Object { return access.Object{Owner: b.in.By} }}
 	b.ended = workflow.GetSignalChannel(ctx, protocol.SignalSessionEnded)
 	b.listen(ctx, protocol.SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
 	b.listen(ctx, protocol.SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
@@ -108,7 +114,16 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 }
 
 func (b *batch) listen(ctx workflow.Context, name string, take func([]byte) error) {
-	b.ctrls = append(b.ctrls, batchDoor{workflow.GetSignalChannel(ctx, name), take})
+	b.ctrls = append(b.ctrls, batchDoor{name, workflow.GetSignalChannel(ctx, name), take})
+}
+
+// judged records whether signals to this run are judged.
+func judged(ctx workflow.Context) (signed bool) {
+	if !admit.Judges(ctx) {
+		return false
+	}
+	err := workflow.SideEffect(ctx, func(workflow.Context) any { return authority.Of(ctx) != nil }).Get(&signed)
+	return signed || err != nil
 }
 
 func take[T any](raw []byte, do func(T)) error {
@@ -190,9 +205,15 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			if err := d.take(raw.Payload().GetData()); err != nil {
-				b.log.Warn("signal refused", "reason", err.Error())
+			plain, err := b.entry.Signal(d.name, access.BatchRun, raw.Payload().GetData())
+			if err == nil {
+				err = d.take(plain)
 			}
+			if err != nil {
+				b.log.Warn("signal refused", "reason", err.Error())
+				continue
+			}
+			b.entry.Took(raw.Payload().GetData())
 		}
 	}
 	return any

@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -48,6 +49,7 @@ type BatchState struct {
 	EndedAt   time.Time             `json:"ended_at,omitzero"`
 	Error     *protocol.Failure     `json:"error,omitempty"`
 	PauseTill time.Time             `json:"pause_till,omitzero"` // no sessions start before it
+	Commands  command.Nonces        `json:"commands,omitzero"`   // that were signed
 }
 
 // batchItem is an item whose session exists or, if Session is empty, is being started.

@@ -1,19 +1,15 @@
 package session
 
 import (
-	"time"
-
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
-
-// keptFor is how old a command may be that Temporal kept while no worker was up.
-const keptFor = 24 * time.Hour
 
 // commandState is what a session remembers of signed commands.
 type commandState struct {
@@ -50,7 +46,7 @@ type admission struct {
 // new.
 func admitStart(ctx workflow.Context, in Input) (admission, error) {
 	var a admission
-	if workflow.GetVersion(ctx, "authority", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+	if !admit.Judges(ctx) {
 		return a, nil
 	}
 	info := workflow.GetInfo(ctx)
@@ -64,7 +60,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			return admission{Signed: true, Start: authority.Verdict{Refused: err.Error()}}
 		}
 		return admission{Signed: true, Start: k.Judge(authority.Command{
-			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: keptFor},
+			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   access.Object{Session: in.ID, Owner: principalOf(in.Auth), Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant},
 		})}
@@ -87,69 +83,13 @@ func (s *core) object() access.Object {
 	return access.Object{Session: s.id, Owner: s.opt.By, Labels: s.opt.Labels, Host: s.opt.Host, Seed: s.opt.Seed, Tenant: s.opt.Tenant}
 }
 
-// admitUpdate refuses an update whose principal may not give it. It is part of a validator,
-// so a refused update leaves nothing in the history.
-func (s *session) admitUpdate(name string, raw []byte) ([]byte, error) {
-	plain, auth, err := command.Plain(raw)
-	if err != nil {
-		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
-	}
-	k := authority.Of(s.ctx)
-	if k == nil {
-		return plain, nil
-	}
-	v := k.Judge(s.command(name, raw, 0))
-	if v.Refused == "" && !s.fresh(name, plain, auth) {
-		v.Refused = "its nonce was used before"
-	}
-	if v.Refused != "" {
-		return nil, kit.Refuse(protocol.RefusedForbidden, "%s session %s: %s", name, s.id, v.Refused)
-	}
-	return plain, nil
+// openDoor returns the door of the session's commands.
+func (s *session) openDoor() *admit.Door {
+	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats}
 }
 
-// admitSignal refuses a signal whose principal may not give it. Where commands must be
-// signed it costs one event.
-func (s *session) admitSignal(name string, raw []byte) ([]byte, error) {
-	plain, auth, err := command.Plain(raw)
-	if err != nil {
-		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
-	}
-	if !s.admission.Signed {
-		return plain, nil
-	}
-	var v authority.Verdict
-	err = workflow.SideEffect(s.ctx, func(workflow.Context) any {
-		if k := authority.Of(s.ctx); k != nil {
-			return k.Judge(s.command(name, raw, keptFor))
-		}
-		return authority.Verdict{Principal: principalOf(auth)}
-	}).Get(&v)
-	if err != nil {
-		return nil, err
-	}
-	if v.Refused == "" && !s.fresh(name, plain, auth) {
-		v.Refused = "its nonce was used before"
-	}
-	if v.Refused != "" {
-		return nil, kit.Refuse(protocol.RefusedForbidden, "%s session %s: %s", name, s.id, v.Refused)
-	}
-	return plain, nil
-}
-
-func (s *session) command(name string, raw []byte, waited time.Duration) authority.Command {
-	return authority.Command{
-		Received: command.Received{Workflow: protocol.SessionID(s.id), Name: name, Raw: raw, Waited: waited},
-		Verb:     verbs[name], Object: s.object(),
-	}
-}
-
-// fresh reports whether a signed command may count. A message counts once by its id, and a
-// repeated one gets the first answer.
-func (s *session) fresh(name string, plain []byte, auth *protocol.Auth) bool {
-	if auth == nil || s.st.Commands.Fresh(auth) {
-		return true
-	}
+// repeats reports whether a message was accepted before: then it gets the first answer.
+func (s *session) repeats(name string, plain []byte) bool {
 	m, err := kit.Decode[protocol.Message](plain)
 	return name == protocol.SignalMessage && err == nil && s.messages.said(m.ID) == sum(m)
 }

@@ -34,6 +34,7 @@ type door struct {
 
 // listen registers all handlers before anything blocks.
 func (s *session) listen(ctx workflow.Context) error {
+	s.entry = s.openDoor()
 	open := func(name string, check func([]byte) error, take func([]byte) (any, error)) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
@@ -41,7 +42,7 @@ func (s *session) listen(ctx workflow.Context) error {
 			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw) },
 			workflow.UpdateHandlerOptions{
 				Validator: func(_ workflow.Context, raw json.RawMessage) error {
-					plain, err := s.admitUpdate(name, raw)
+					plain, err := s.entry.Update(name, verbs[name], raw)
 					if err != nil {
 						return err
 					}
@@ -128,20 +129,20 @@ var doorTexts = map[string]string{
 
 // takes takes an admitted command.
 func (s *session) takes(d door, raw []byte) (any, error) {
-	plain, auth, err := command.Plain(raw)
+	plain, _, err := command.Plain(raw)
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
 	}
 	out, err := d.take(plain)
-	if err == nil && auth != nil {
-		s.st.Commands.Use(auth)
+	if err == nil {
+		s.entry.Took(raw)
 	}
 	return out, err
 }
 
 // signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
-	plain, err := s.admitSignal(d.name, raw.Payload().GetData())
+	plain, err := s.entry.Signal(d.name, verbs[d.name], raw.Payload().GetData())
 	if err == nil {
 		err = d.check(plain)
 	}

@@ -3,6 +3,8 @@ package session
 import (
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/workflows/internal/admit"
+
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -26,6 +28,7 @@ type session struct {
 	pushes    *pushesPart    // pushes the session's work: push.go
 
 	table []loopStep
+	entry *admit.Door             // judges commands
 	doors []door                  // signal channels, to be emptied before a rollover
 	lease workflow.ReceiveChannel // of pools and seeds
 	calls workflow.ReceiveChannel // of pools that ask what the session holds

@@ -1,0 +1,103 @@
+// Package admit takes commands to a workflow from principals who may give them.
+//
+// Where the worker has no authority, everybody's commands are taken. Where it has one, an
+// update is judged in its validator, so that a refused one leaves nothing in the history. A
+// signal is judged in a recorded side effect, which costs one event.
+package admit
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
+)
+
+// KeptFor is how old a command may be that Temporal kept while no worker was up.
+const KeptFor = 24 * time.Hour
+
+// version is the change of workflow code after which commands are judged.
+const version = "authority"
+
+// Judges reports whether this run of a workflow was begun by code that judges commands.
+func Judges(ctx workflow.Context) bool {
+	return workflow.GetVersion(ctx, version, workflow.DefaultVersion, 1) >= 1
+}
+
+// A Door takes the commands of one workflow.
+type Door struct {
+	// Ctx is the workflow's.
+	Ctx workflow.Context
+	// Signed says that signals of this run are judged.
+	Signed bool
+	// Nonces remembers the commands that counted, in the carried state.
+	Nonces *command.Nonces
+	// Object returns what conditions of the access file see.
+	Object func() access.Object
+	// Repeats reports whether a command whose nonce was used may be answered again.
+	Repeats func(name string, plain []byte) bool
+}
+
+// Update returns an update without its auth, with its principal in the field by, or refuses
+// it. It is for validators.
+func (d *Door) Update(name string, verb access.Verb, raw []byte) ([]byte, error) {
+	plain, auth, err := command.Plain(raw)
+	if err != nil {
+		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+	}
+	k := authority.Of(d.Ctx)
+	if k == nil {
+		return plain, nil
+	}
+	return plain, d.refusal(name, k.Judge(d.command(name, verb, raw, 0)), plain, auth)
+}
+
+// Signal is as Update, for signals.
+func (d *Door) Signal(name string, verb access.Verb, raw []byte) ([]byte, error) {
+	plain, auth, err := command.Plain(raw)
+	if err != nil {
+		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+	}
+	if !d.Signed {
+		return plain, nil
+	}
+	var v authority.Verdict
+	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
+		if k := authority.Of(d.Ctx); k != nil {
+			return k.Judge(d.command(name, verb, raw, KeptFor))
+		}
+		return authority.Verdict{}
+	}).Get(&v)
+	if err != nil {
+		return nil, err
+	}
+	return plain, d.refusal(name, v, plain, auth)
+}
+
+// Took remembers that a command counted.
+func (d *Door) Took(raw []byte) {
+	if _, auth, err := command.Plain(raw); err == nil && auth != nil {
+		d.Nonces.Use(auth)
+	}
+}
+
+func (d *Door) command(name string, verb access.Verb, raw []byte, waited time.Duration) authority.Command {
+	return authority.Command{
+		Received: command.Received{Workflow: workflow.GetInfo(d.Ctx).WorkflowExecution.ID, Name: name, Raw: raw, Waited: waited},
+		Verb:     verb, Object: d.Object(),
+	}
+}
+
+func (d *Door) refusal(name string, v authority.Verdict, plain []byte, auth *protocol.Auth) error {
+	if v.Refused == "" && auth != nil && !d.Nonces.Fresh(auth) && (d.Repeats == nil || !d.Repeats(name, plain)) {
+		v.Refused = "it was given before, and counts once: its nonce was used, or it is older than all that are remembered"
+	}
+	if v.Refused == "" {
+		return nil
+	}
+	return kit.Refuse(protocol.RefusedForbidden, "%s: %s", name, v.Refused)
+}
