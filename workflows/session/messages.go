@@ -73,7 +73,7 @@ func (s *session) listen(ctx workflow.Context) error {
 		open(protocol.SignalResume, checking(s.moving.checkResume), taking(s.moving.takeResume)),
 		open(protocol.SignalSnapshot, checking(s.snaps.checkSnapshot), taking(s.snaps.takeTakeSnapshot)),
 		s.answerQueries(ctx),
-		s.pushes.listenForPushes(ctx),
+		s.pushes.listenForPushes(ctx, s.entry),
 	)
 	if err != nil {
 		return fmt.Errorf("set up session %s: %w", s.id, err)

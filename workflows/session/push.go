@@ -1,6 +1,7 @@
 package session
 
 import (
+	"encoding/json"
 	"fmt"
 	"regexp"
 	"slices"
@@ -11,7 +12,9 @@ import (
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -29,10 +32,32 @@ type pushesPart struct {
 	now    *aPush   // in progress
 }
 
-func (s *pushesPart) listenForPushes(ctx workflow.Context) error {
-	return workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdatePush, func(ctx workflow.Context, p protocol.Push) (workspaces.PushWorkspaceResult, error) {
+func (s *pushesPart) listenForPushes(ctx workflow.Context, entry *admit.Door) error {
+	return workflow.SetUpdateHandlerWithOptions(ctx, protocol.UpdatePush, func(ctx workflow.Context, raw json.RawMessage) (workspaces.PushWorkspaceResult, error) {
+		p, err := plainPush(raw)
+		if err != nil {
+			return workspaces.PushWorkspaceResult{}, err
+		}
+		entry.Took(raw)
 		return s.push(ctx, p)
-	}, workflow.UpdateHandlerOptions{Validator: s.mayPush})
+	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, raw json.RawMessage) error {
+		if _, err := entry.Update(protocol.UpdatePush, verbs[protocol.UpdatePush], raw); err != nil {
+			return err
+		}
+		p, err := plainPush(raw)
+		if err != nil {
+			return err
+		}
+		return s.mayPush(p)
+	}})
+}
+
+func plainPush(raw []byte) (protocol.Push, error) {
+	plain, _, err := command.Plain(raw)
+	if err != nil {
+		return protocol.Push{}, kit.Refuse(protocol.RefusedBadInput, "push: %v", err)
+	}
+	return kit.Decode[protocol.Push](plain)
 }
 
 // aPush is a requested push. It is not carried over: a run ends only when the caller has
