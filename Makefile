@@ -3,8 +3,11 @@ SHELL := /bin/bash
 GO ?= go
 STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # Without paths in what is compiled, every clone on a machine shares one build cache. The
-# packages of the Temporal server are in the module cache, at the same path for each.
-export GOFLAGS += -trimpath
+# Temporal server is compiled without this flag, since it is in the module cache, at the
+# same path for each clone. A machine that builds one clone from an empty cache sets
+# TRIMPATH to nothing: then what the server and the rest share is compiled once.
+TRIMPATH ?= -trimpath
+export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
 .PHONY: all build tools versions demo check c-compiler test rigs lint conformance schema faults fleet bench record golden freeze clean
