@@ -13,8 +13,10 @@ import (
 	"time"
 )
 
-// A Watch samples every process of the machine, as root sees them in /proc, and
-// reports those with a secret in their arguments or environment.
+// A Watch looks at every process of the machine, as root sees them in /proc, and reports
+// those with a secret in their arguments or environment. It looks at each process when it
+// executes a program, and at all of them every second. Where the kernel does not tell it of
+// programs, it samples instead.
 type Watch struct {
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
@@ -24,18 +26,30 @@ type Watch struct {
 	samples int
 }
 
-// A young process is read in every sample. Later only an exec changes what a
-// process shows, for as long as the program runs, so older ones are read
-// seldom: reading all of them every time takes most of a processor.
+// If the kernel does not tell of programs, a young process is read in every sample. Later
+// only an exec changes what a process shows, so older ones are read seldom: reading all of
+// them every time takes most of a processor.
 const (
 	young  = 50
 	seldom = 25
 )
 
-// WatchProcesses samples until Stop is called.
+// WatchProcesses looks until Stop is called.
 func WatchProcesses(secret string) *Watch {
+	events, err := listenToExecs()
+	if err != nil {
+		return watchProcesses(secret, nil)
+	}
+	return watchProcesses(secret, events)
+}
+
+func watchProcesses(secret string, events *execEvents) *Watch {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &Watch{stop: cancel, age: map[string]int{}}
+	if events != nil {
+		w.wg.Go(func() { w.follow(ctx, events, []byte(secret)) })
+		return w
+	}
 	w.wg.Go(func() {
 		tick := time.NewTicker(20 * time.Millisecond)
 		defer tick.Stop()
@@ -49,6 +63,36 @@ func WatchProcesses(secret string) *Watch {
 		}
 	})
 	return w
+}
+
+// follow looks at processes when they execute a program.
+func (w *Watch) follow(ctx context.Context, events *execEvents, secret []byte) {
+	defer events.close()
+	buf := make([]byte, 64<<10)
+	var last time.Time
+	for ctx.Err() == nil {
+		if time.Since(last) >= time.Second {
+			w.all(secret)
+			last = time.Now()
+		}
+		pids, lost := events.next(buf)
+		for _, pid := range pids {
+			w.look(fmt.Sprint(pid), secret)
+		}
+		if lost {
+			last = time.Time{}
+		}
+	}
+	w.all(secret)
+}
+
+func (w *Watch) all(secret []byte) {
+	for _, pid := range processes() {
+		w.look(pid, secret)
+	}
+	w.mu.Lock()
+	w.samples++
+	w.mu.Unlock()
 }
 
 func (w *Watch) sample(secret []byte) {
@@ -90,8 +134,8 @@ func (w *Watch) look(pid string, secret []byte) {
 	}
 }
 
-// Stop stops the sampling and returns where the secret was seen, and the number
-// of samples.
+// Stop stops the watch and returns where the secret was seen, and how often the watch looked
+// at all processes.
 func (w *Watch) Stop() (found []string, samples int) {
 	w.stop()
 	w.wg.Wait()
