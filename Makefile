@@ -62,9 +62,12 @@ c-compiler:
 # although the list of all packages names these again.
 LONG := ./hostexec ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
 
-test: tools versions build lint ## everything on real parts, but for the rigs
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v '/internal/lab/faults$$'); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 45m $(LONG) $$packages; \
+# The rigs of faults that strike one session at a time. make test strikes in a storm only.
+RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
+
+test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 45m -skip '$(RIGS)' $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions
