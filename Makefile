@@ -57,10 +57,11 @@ c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
-# Packages are run in the order that they are named in: those that wait long go
-# first, so that none of them is left over for the end. go test runs a package once,
-# although the list of all packages names these again.
-LONG := ./hostexec ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
+# Packages are run in the order that they are named in: those that take longest go first, so
+# that none of them is left over for the end. go test runs a package once, although the list
+# of all packages names these again.
+E2E := ./internal/lab/e2e
+LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/faults
 
 # The rigs of faults that strike one session at a time. make test strikes in a storm only.
 RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
