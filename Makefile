@@ -29,7 +29,7 @@ versions: tools ## older versions of codex, for the tests of what protects a cre
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./internal/lab/demo
 
-# The Temporal server's own packages are not vetted: vet would read all 1779 that it is made of.
+# deploy/devserver is not vetted: vet would read all 1779 packages of the Temporal server.
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
 	$(GO) vet ./...
