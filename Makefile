@@ -29,7 +29,7 @@ versions: tools ## older versions of codex, for the tests of what protects a cre
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./internal/lab/demo
 
-# The Temporal server's own packages are not vetted: vet would read all 1779 that it is made of.
+# deploy/devserver is not vetted: vet would read all 1779 packages of the Temporal server.
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
 	$(GO) vet ./...
@@ -57,14 +57,18 @@ c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
-# Packages are run in the order that they are named in: those that wait long go
-# first, so that none of them is left over for the end. go test runs a package once,
-# although the list of all packages names these again.
-LONG := ./hostexec ./internal/lab/e2e/... ./conversation ./snapshots ./activities ./workflows
+# Packages are run in the order that they are named in: those that take longest go first, so
+# that none of them is left over for the end. go test runs a package once, although the list
+# of all packages names these again.
+E2E := ./internal/lab/e2e
+LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/faults
 
-test: tools versions build lint ## everything on real parts, but for the rigs
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v '/internal/lab/faults$$'); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 45m $(LONG) $$packages; \
+# The rigs of faults that strike one session at a time. make test strikes in a storm only.
+RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
+
+test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 60m -skip '$(RIGS)' $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions

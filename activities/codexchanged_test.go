@@ -185,3 +185,34 @@ func TestTheWorkersOwnCodexIsVerifiedInPlace(t *testing.T) {
 		t.Errorf("a changed one: %v", app)
 	}
 }
+
+func TestASessionOnLocalGoesOnWithTheCodexThatItsWorkerWasUpgradedTo(t *testing.T) {
+	source := smallPackage(t, 1000)
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	b.set.site.Codex = codexpkg.NewCodexSource(source)
+	there, err := b.provision()
+	if err != nil {
+		t.Fatal(err)
+	}
+	layout := protocol.Layout{Root: b.spec.Root, Codex: there.Path, CodexSums: there.Sums}
+	bin := filepath.Join(source, "bin", "codex")
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\necho codex-cli "+hosts.NewestCodex+" \n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	// The worker that runs has read the package, so for it this is a change by somebody else.
+	if _, _, err := hosts.GuardCodex(t.Context(), b.set.site, b.host(), b.spec, layout); err == nil || !strings.Contains(err.Error(), "is not what was put there") {
+		t.Errorf("changed under a worker: %v", err)
+	}
+	next := b.another()
+	next.set.site.Codex = codexpkg.NewCodexSource(source)
+	guard, repaired, err := hosts.GuardCodex(t.Context(), next.set.site, next.host(), next.spec, layout)
+	if err != nil || repaired != "" || len(guard.Args) != 3 || guard.Args[1] == there.Sums {
+		t.Errorf("with an upgraded worker: %+v, %q, %v", guard, repaired, err)
+	}
+	if err := os.WriteFile(bin, []byte("#!/bin/sh\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := hosts.GuardCodex(t.Context(), next.set.site, next.host(), next.spec, layout); err == nil || !strings.Contains(err.Error(), "is not what was put there") {
+		t.Errorf("changed under the upgraded worker: %v", err)
+	}
+}

@@ -229,6 +229,16 @@ func TestEveryAttemptOfAPumpGivesTheSameVerdictAboutPaths(t *testing.T) {
 	if second := again(asked); first.Outcome != protocol.Accept || second != first {
 		t.Errorf("first %+v, then %+v", first, second)
 	}
+	repeats := in // by the workflow, after the attempts of one activity
+	repeats.Claim.Pump++
+	repeats.Pump.Again++
+	third, _, err := pumps.Judge(t.Context(), b.another().set.site, repeats, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v := third(asked); v != first {
+		t.Errorf("first %+v, and in the pump that repeats it %+v", first, v)
+	}
 	asked.ID = "1/8"
 	if other := again(asked); other.Outcome != "" {
 		t.Errorf("another request of the same text: %+v", other)

@@ -1,9 +1,11 @@
 package activities
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -144,6 +146,34 @@ func TestASessionInsideOfWhatIsPrivateIsRefused(t *testing.T) {
 		_, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Dir: c.dir})
 		if app := appError(t, err); app.Type() != protocol.ErrTypeSandbox || !app.NonRetryable() || !strings.Contains(app.Message(), c.says) {
 			t.Errorf("%s: failed as %v", name, app)
+		}
+	}
+}
+
+// Everybody may make names in /tmp, and a command may make links in a home folder that is its
+// work folder.
+func TestNamesThatAnybodyCanMakeKeepNoSessionAway(t *testing.T) {
+	home, private := sharedMachine(t)
+	tmp := filepath.Join(home, "tmp")
+	t.Setenv("TMPDIR", tmp)
+	ours := fmt.Sprint(tmp, "/fairlead-", os.Getuid())
+	err := errors.Join(
+		os.RemoveAll(home+"/.ssh"), os.RemoveAll(home+"/.config/fairlead"), os.Mkdir(tmp, 0o700),
+		os.Symlink(home+"/work", home+"/.ssh"), os.Symlink(home+"/notes", home+"/.config/fairlead"),
+		os.Mkdir(home+"/work", 0o700), os.Symlink(home, ours), os.Symlink(home, ours+"-0a"), os.Mkdir(ours+"-0b", 0o700), os.Mkdir(ours+"-mine", 0o700),
+	)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := here(t, private, "")
+	out, err := b.prepare(places.PrepareSessionInput{Claim: protocol.Claim{Session: "s1", Host: b.spec, Generation: 1, Pump: 1}, Sandbox: "workspace-write", Dir: home + "/work"})
+	if err != nil || out.Unprotected != "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	profile := b.sh(`grep deny "$1/config.toml"`, out.Layout.CodexHome)
+	for path, want := range map[string]bool{home + "/notes": true, home + "/state": true, ours + "-0b": true, home: false, ours: false, ours + "-0a": false, ours + "-mine": false} {
+		if strings.Contains(profile, strconv.Quote(path)) != want {
+			t.Errorf("%s is private: %v; the profile denies %s", path, !want, profile)
 		}
 	}
 }

@@ -32,6 +32,23 @@ func (e *FloodError) Error() string {
 
 func (e *FloodError) Unwrap() error { return ErrFlood }
 
+// ErrContent means that a folder has more of something than we handle; see ContentError.
+var ErrContent = errors.New("a folder has too much")
+
+// A ContentError means that the content of a folder, which whoever works there decides, has
+// more of something than we handle. The host is not to blame. A retry gets the same.
+type ContentError struct {
+	What  string
+	Limit int64
+	Unit  string
+}
+
+func (e *ContentError) Error() string {
+	return fmt.Sprintf("%v: %s has more than %d %s", ErrContent, e.What, e.Limit, e.Unit)
+}
+
+func (e *ContentError) Unwrap() error { return ErrContent }
+
 // SentBy returns err with the host's name in its FloodError, if any. Functions that read a
 // Stream use it for their errors.
 func SentBy(h Host, err error) error {

@@ -148,6 +148,7 @@ func worthARetry(err error) bool {
 // of the caller that started it.
 func (g *connGroup) dial() {
 	client, conn, err := g.host.login(g.host.ctx, g.kind)
+	err = SentBy(g.host, err) // before several callers get it
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.wake()

@@ -22,10 +22,12 @@ import (
 // inotify instances that a user has by default.
 func crowdSize() int {
 	if *everyShell {
-		return 200
+		return largeCrowd
 	}
 	return 132
 }
+
+const largeCrowd = 200
 
 // A crowd is many sessions on one host, each with a small program of its own.
 type crowd struct {
@@ -114,7 +116,7 @@ func (m *member) ask(line string) error {
 	return nil
 }
 
-func TestTwoHundredSessionsShareAHost(t *testing.T) {
+func TestACrowdOfSessionsSharesAHost(t *testing.T) {
 	for _, host := range []struct {
 		config string
 		size   int

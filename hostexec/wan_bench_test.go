@@ -83,7 +83,7 @@ func BenchmarkSlowLine(b *testing.B) {
 // waits for the answers. These are more sessions than inotify instances, so for some of
 // them tail polls the journal.
 func BenchmarkCrowd(b *testing.B) {
-	c := newCrowd(b, crowdSize())
+	c := newCrowd(b, largeCrowd)
 	members := c.attach(b)
 	asked := &pingPong{}
 	for b.Loop() {

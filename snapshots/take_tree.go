@@ -173,7 +173,7 @@ func (t *treeTaking) listed(e tree.Entry) error {
 		why := t.filter.why(e.Path)
 		if several && why == whyCredential {
 			if t.secrets[id] = true; len(t.secrets) > maxNames {
-				return &hostexec.FloodError{What: "the list of credentials with several names", Limit: maxNames, Unit: "files"}
+				return &hostexec.ContentError{What: "the list of credentials with several names", Limit: maxNames, Unit: "files"}
 			}
 		}
 		t.leaveOut(e.Path, why)
@@ -229,7 +229,7 @@ func (t *treeTaking) add(h held) error {
 			return nil
 		}
 		if t.masked[h.Path] = true; len(t.masked) > maxNames {
-			return &hostexec.FloodError{What: "the list of names with a secret", Limit: maxNames, Unit: "names"}
+			return &hostexec.ContentError{What: "the list of names with a secret", Limit: maxNames, Unit: "names"}
 		}
 	}
 	old, there, err := t.before(h.name)

@@ -29,7 +29,10 @@ func (c *tableCell) String() string {
 	return fmt.Sprintf("%s/%s/%s, worker %s", c.state, c.what, c.door, c.fault)
 }
 
+// cells returns the sessions of the test: each message in each state with each fault. The
+// doors take turns, so that each message comes by both in each state.
 func cells() []*tableCell {
+	doors := []string{"update", "signal"}
 	var out []*tableCell
 	for _, state := range []protocol.SessionStatus{protocol.Starting, protocol.Running, protocol.Waiting, protocol.Resuming} {
 		faults := []fault{diesBefore, diesAfter, isSilent}
@@ -40,10 +43,8 @@ func cells() []*tableCell {
 			if col.what == "discard" {
 				continue // in these states, discard does the same as a close
 			}
-			for _, door := range []string{"update", "signal"} {
-				for _, f := range faults {
-					out = append(out, &tableCell{state: state, what: col.what, door: door, fault: f})
-				}
+			for _, f := range faults {
+				out = append(out, &tableCell{state: state, what: col.what, door: doors[len(out)%2], fault: f})
 			}
 		}
 	}

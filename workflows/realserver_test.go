@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -14,10 +15,13 @@ import (
 	"testing"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -85,7 +89,7 @@ func server(t *testing.T, settings ...string) client.Client {
 	}
 	ports = append(ports, port)
 	s, err := testsuite.StartDevServer(t.Context(), testsuite.DevServerOptions{
-		ExistingPath: path, LogLevel: "error", ExtraArgs: extra, Stdout: io.Discard, Stderr: os.Stderr,
+		ExistingPath: path, LogLevel: "error", ExtraArgs: extra, Stdout: io.Discard, Stderr: &headOfLines{to: os.Stderr},
 		ClientOptions: &client.Options{HostPort: fmt.Sprintf("127.0.0.1:%d", port.Number), Identity: neutral, Logger: quiet()},
 	})
 	if err != nil {
@@ -93,6 +97,31 @@ func server(t *testing.T, settings ...string) client.Client {
 	}
 	devservers[key] = s
 	return s.Client()
+}
+
+// headOfLines writes the first bytes of each line. Most of a line of the server's log is a
+// stack, which would hide what a test says.
+type headOfLines struct {
+	to   io.Writer
+	have int // of the line, so far
+}
+
+func (h *headOfLines) Write(p []byte) (int, error) {
+	const most = 300
+	var out []byte
+	for line := range bytes.Lines(p) {
+		out = append(out, line[:min(len(line), max(most-h.have, 0))]...)
+		if h.have += len(line); line[len(line)-1] == '\n' {
+			if h.have > most {
+				out = append(out, '\n')
+			}
+			h.have = 0
+		}
+	}
+	if _, err := h.to.Write(out); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
 // real is a zone of its own on the server: a queue, a pool, a stand-in for hosts,
@@ -212,7 +241,8 @@ func (r *real) tryUpdate(workflowID, name string, out, arg any) error {
 			err = h.Get(ctx, out)
 		}
 		var unready *serviceerror.WorkflowNotReady
-		if !errors.As(err, &unready) || ctx.Err() != nil {
+		var late *client.WorkflowUpdateServiceTimeoutOrCanceledError // a busy server; the update's id is the same
+		if !errors.As(err, &unready) && !errors.As(err, &late) || ctx.Err() != nil {
 			return err
 		}
 	}
@@ -225,9 +255,19 @@ func (r *real) update(workflowID, name string, out, arg any) {
 	}
 }
 
+// signal sends a signal. A busy server may take longer than the 10 s that the SDK waits.
 func (r *real) signal(workflowID, name string, arg any) {
 	r.t.Helper()
-	if err := r.c.SignalWorkflow(r.t.Context(), workflowID, "", name, arg); err != nil {
+	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
+	defer cancel()
+	input, err := converter.GetDefaultDataConverter().ToPayloads(arg)
+	if err == nil {
+		_, err = r.c.WorkflowService().SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
+			Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflowID},
+			SignalName: name, Input: input, Identity: neutral, RequestId: rand.Text(),
+		})
+	}
+	if err != nil {
 		r.t.Fatalf("%s to %s: %v", name, workflowID, err)
 	}
 }
@@ -265,7 +305,7 @@ func (r *real) view(session string) protocol.SessionView {
 
 // patience bounds the wait for something that must happen. It is no measure of how long
 // that takes.
-const patience = 5 * time.Minute
+const patience = 15 * time.Minute
 
 func (r *real) until(what string, cond func() bool) {
 	r.t.Helper()

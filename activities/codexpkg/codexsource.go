@@ -100,6 +100,25 @@ func (s *CodexSource) Named(ctx context.Context, name string) (*CodexTree, error
 	return nil, nil
 }
 
+// At returns the package in a folder of the worker's own, as the worker first read it, or nil
+// if dir is no such folder.
+func (s *CodexSource) At(ctx context.Context, dir string) (*CodexTree, error) {
+	if s == nil {
+		return nil, nil
+	}
+	for _, configured := range s.dirs {
+		if real, err := realDir(configured); err != nil || real != dir {
+			continue
+		}
+		p, err := readPackage(dir)
+		if err != nil {
+			return nil, err
+		}
+		return s.read(ctx, dir, p)
+	}
+	return nil, nil
+}
+
 // notSent is not used by app-server.
 var notSent = []string{"codex-resources/voice"}
 

@@ -187,6 +187,16 @@ func GuardCodex(ctx context.Context, s *site.Site, h hostexec.Host, spec protoco
 		return guard, "", err
 	}
 	sums := l.CodexSums
+	if spec.Name == protocol.LocalHost {
+		// The worker's own package may have been upgraded since the session was prepared.
+		own, err := s.Codex.At(ctx, dir)
+		if err != nil {
+			return guard, "", err
+		}
+		if own != nil {
+			sums = own.Sums()
+		}
+	}
 	if sums == "" && tree != nil {
 		sums = tree.Sums()
 	}

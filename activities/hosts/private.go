@@ -56,16 +56,24 @@ real() {
 tell() {
 	real "$2"
 	[ -n "$to" ] || return 0
+	if [ "$1" = usual ] && [ -L "$2" ]; then set -- link "$2"; fi
 	# What the user has no right to needs no other protection.
 	if [ -r "$to" ] || [ -w "$to" ] || [ -x "$to" ]; then printf '%s\0%s\0' "$1" "$to"; fi
 }
 for p in "$root" "$work" "$codex"; do real "$p"; printf '%s\0' "$to"; done
-tell secret "$home/.ssh"
+tell usual "$home/.ssh"
 for d in "$home/.config" "$XDG_CONFIG_HOME" "$home/.local/state" "$XDG_STATE_HOME" "/run/user/$uid" "$XDG_RUNTIME_DIR"; do
-	[ -z "$d" ] || tell secret "$d/fairlead"
+	[ -z "$d" ] || tell usual "$d/fairlead"
 done
+n=0
 for d in "/tmp/fairlead-$uid" "/tmp/fairlead-$uid"-* "$TMPDIR/fairlead-$uid" "$TMPDIR/fairlead-$uid"-*; do
-	tell secret "$d"
+	# Everybody may make such names there, so only what can be ours counts.
+	if [ -L "$d" ] || [ ! -d "$d" ] || [ ! -O "$d" ]; then continue; fi
+	case ${d##*/fairlead-"$uid"} in '' | -*) ;; *) continue ;; esac
+	case ${d##*/fairlead-"$uid"} in -*[!0-9a-f]* | -) continue ;; esac
+	n=$((n + 1))
+	if [ "$n" -gt 64 ]; then break; fi
+	tell usual "$d"
 done
 for p; do
 	case $p in
@@ -118,6 +126,9 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 			return p, unconfined("rename it, or move it elsewhere", "codex cannot keep commands from reading %s on %s, because its name has one of * ? [ ] in it", at, h.Name())
 		case kind == "other" && !seeds.Deniable(at, work, c):
 			continue
+		case kind == "link" && (in(folder, at) || in(work, at) || in(codex, at)):
+			// A command could have made it, with --dir ~: that must not keep sessions away.
+			continue
 		}
 		for _, needed := range []struct{ what, path string }{{"session's folder", folder}, {"work folder", work}, {"codex", codex}} {
 			if needed.path != "" && in(needed.path, at) {
@@ -125,7 +136,7 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 			}
 		}
 		p.Paths = append(p.Paths, at)
-		if kind == "secret" {
+		if kind != "other" {
 			p.secrets = append(p.secrets, at)
 		}
 	}

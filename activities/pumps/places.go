@@ -47,10 +47,11 @@ func strictestOf(all []*policy.Policy, in RunPumpInput, r policy.Request, at map
 	return verdict
 }
 
-// VerdictKey names the verdict about the paths of a request.
+// VerdictKey names the verdict about the paths of a request. A pump that repeats one without
+// a result has another number and the same prefix: it reads the same requests.
 func VerdictKey(in RunPumpInput, request string) string {
 	sum := sha256.Sum256([]byte(request))
-	return fmt.Sprintf("verdicts/%s/%d.%d-%s", in.Claim.Session, in.Claim.Generation, in.Claim.Pump, hex.EncodeToString(sum[:16]))
+	return fmt.Sprintf("verdicts/%s/%s-%s", in.Claim.Session, in.Pump.Prefix, hex.EncodeToString(sum[:16]))
 }
 
 // decidePlaced makes the verdict by name as strict as the one by place, and keeps it.

@@ -211,7 +211,7 @@ func asStranger(ctx context.Context, method, url string) (int, error) {
 // Everything of it is seen by a running stack: new connections get the new certificate, a
 // connection that is open goes on, and the server is not restarted.
 func TestCertificatesAreRenewedWhileAStackRuns(t *testing.T) {
-	const leaf = 30 * time.Second
+	const leaf = 45 * time.Second // renewed 15 s before its end
 	info := upHere(t, 0, certs.Validity{Leaf: leaf})
 	files := info.Certificates
 	conf := certs.Client(files.CA, files.Cert, files.Key, "127.0.0.1")
@@ -237,7 +237,7 @@ func TestCertificatesAreRenewedWhileAStackRuns(t *testing.T) {
 		if _, err := open.CheckHealth(ctx, &client.CheckHealthRequest{}); err != nil {
 			t.Fatalf("the open connection fails: %v", err)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
 	}
 	serial, end, err := shown(info.Temporal.Address, conf)
 	if err != nil || serial == first || time.Until(end) <= 0 {

@@ -18,6 +18,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -53,7 +54,7 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 		close(e.done)
 		return e, nil
 	}
-	ln, err := e.listen(conf)
+	ln, err := e.listen(conf, log)
 	if err != nil {
 		close(e.done)
 		return e, fmt.Errorf("serve the codec endpoint: %w", err)
@@ -72,10 +73,10 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 }
 
 // listen sets url and token, too.
-func (e *codecEndpoint) listen(conf *config.Config) (net.Listener, error) {
+func (e *codecEndpoint) listen(conf *config.Config, log *slog.Logger) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(conf.API.CodecListen, "unix://"); ok {
 		e.url = conf.API.CodecListen
-		return e.listenUnix(path)
+		return e.listenUnix(path, log)
 	}
 	own, err := apiOptions(conf)
 	if err != nil {
@@ -98,19 +99,19 @@ func (e *codecEndpoint) listen(conf *config.Config) (net.Listener, error) {
 
 // listenUnix replaces the socket of an earlier worker. The socket gets its name after its
 // mode, so that nobody else can connect before.
-func (e *codecEndpoint) listenUnix(path string) (net.Listener, error) {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+func (e *codecEndpoint) listenUnix(path string, log *slog.Logger) (net.Listener, error) {
+	if err := localsocket.MakeFolder(filepath.Dir(path)); err != nil {
 		return nil, err
 	}
 	fresh := path + ".new"
 	if err := os.Remove(fresh); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	ln, err := net.Listen("unix", fresh)
+	ln, err := localsocket.Listen(fresh, func(err error) { log.Warn("the codec endpoint refused a connection", "err", err) })
 	if err != nil {
 		return nil, err
 	}
-	ln.(*net.UnixListener).SetUnlinkOnClose(false)
+	ln.SetUnlinkOnClose(false)
 	if err = os.Chmod(fresh, 0o600); err == nil {
 		err = os.Rename(fresh, path)
 	}

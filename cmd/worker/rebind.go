@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/sethvargo/go-retry"
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
@@ -24,20 +25,40 @@ func rebindSchedules(ctx context.Context, c client.Client, codec *payload.Codec,
 	if _, encrypts := codec.Encrypts(); !encrypts || since.IsZero() {
 		return nil
 	}
-	it, err := c.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 1000})
+	var ids []string
+	err := patiently(ctx, log, "the schedules of an older version", func(ctx context.Context) error {
+		ids = nil
+		it, err := c.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 1000})
+		if err != nil {
+			return err
+		}
+		for it.HasNext() {
+			s, err := it.Next()
+			if err != nil {
+				return err
+			}
+			ids = append(ids, s.ID)
+		}
+		return nil
+	})
 	if err != nil {
 		return fmt.Errorf("list the schedules, to encrypt what an older version put into them: %w", err)
 	}
-	for it.HasNext() {
-		s, err := it.Next()
-		if err != nil {
-			return fmt.Errorf("list the schedules, to encrypt what an older version put into them: %w", err)
-		}
-		if err := rebindSchedule(ctx, c.ScheduleClient().GetHandle(ctx, s.ID), codec, since); err != nil {
-			log.Error("the input of a schedule remains as an older version encrypted it: what it starts waits", "schedule", s.ID, "err", err)
+	for _, id := range ids {
+		if err := rebindOne(ctx, c.ScheduleClient().GetHandle(ctx, id), codec, since); err != nil {
+			log.Error("the input of a schedule remains as an older version encrypted it: what it starts waits", "schedule", id, "err", err)
 		}
 	}
-	return nil
+	return ctx.Err()
+}
+
+// rebindOne tries a schedule three times. What remains is tried again when a worker starts.
+func rebindOne(ctx context.Context, h client.ScheduleHandle, codec *payload.Codec, since time.Time) error {
+	return retry.Do(ctx, retry.WithMaxRetries(2, retry.NewExponential(200*time.Millisecond)), func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, tryFor)
+		defer cancel()
+		return retry.RetryableError(rebindSchedule(ctx, h, codec, since))
+	})
 }
 
 func rebindSchedule(ctx context.Context, h client.ScheduleHandle, codec *payload.Codec, since time.Time) error {

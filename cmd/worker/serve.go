@@ -169,7 +169,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		unlisten()
 		w.Stop()
 	}()
-	if err := patiently(ctx, log, "the schedules of an older version", func(ctx context.Context) error { return rebindSchedules(ctx, c, codec, log) }); err != nil {
+	if err := rebindSchedules(ctx, c, codec, log); err != nil {
 		if ctx.Err() != nil {
 			return err
 		}

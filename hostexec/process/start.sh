@@ -58,7 +58,7 @@ while j_record; do
 		# Who is ending, since it could not become the command, lives on for a
 		# moment without a command line: so it must have one, of another's.
 		case $({ tr '\0' ' ' <"/proc/$j_jpid/cmdline"; } 2>/dev/null) in
-		*"fairlead-job:$j_sup"*) ;;
+		*"fairlead-job:$j_sup"*) j_nap 01 ;; # it runs the guard
 		'') j_nap 01 ;;
 		*) break ;;
 		esac

@@ -146,10 +146,17 @@ func allocated(f func()) uint64 {
 
 const mayTake = 64 << 20
 
+// ofContent are the cases that the content of a folder can cause on a sound host.
+var ofContent = []string{"more pruned folders than anybody has", "a map of holes without an end"}
+
 func mustBeFlood(t *testing.T, took uint64, err error) {
 	t.Helper()
 	var flood *hostexec.FloodError
-	if !errors.As(err, &flood) || flood.Host != "bad-1" || errors.Is(err, hostexec.ErrOutcomeUnknown) {
+	if _, name, _ := strings.Cut(t.Name(), "/"); slices.Contains(ofContent, strings.ReplaceAll(name, "_", " ")) {
+		if !errors.Is(err, hostexec.ErrContent) || errors.Is(err, hostexec.ErrFlood) {
+			t.Errorf("%.300v", err)
+		}
+	} else if !errors.As(err, &flood) || flood.Host != "bad-1" || errors.Is(err, hostexec.ErrOutcomeUnknown) {
 		t.Errorf("%.300v", err)
 	}
 	if took > mayTake {
@@ -189,8 +196,9 @@ func TestAListingOfStatInTheWrongOrderCostsLittle(t *testing.T) {
 	out := numbered("", "//m81a4 3 1700000000 1700000000 5 1 8 fe01/2023-11-14 22:13:20.5 +0000/2023-11-14 22:13:20.5 +0000/%09d\n", 999_999_999, -1)
 	defer out.(*closer).pipe.Close()
 	l := &treeLister{in: bufio.NewReader(out), mark: []byte("//m"), most: maxEntries, fn: func(Entry) error { return nil }}
-	var flood *hostexec.FloodError
-	if err := l.readLines(nil); !errors.As(err, &flood) || flood.Limit != maxKept {
+	// A folder can have as many unreadable folders, so the host is not to blame.
+	var content *hostexec.ContentError
+	if err := l.readLines(nil); !errors.As(err, &content) || content.Limit != maxKept || errors.Is(err, hostexec.ErrFlood) {
 		t.Errorf("%.300v", err)
 	}
 	if l.heldBytes > maxKept+1<<10 || len(l.held) > maxKept/keptOverhead {

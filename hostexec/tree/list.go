@@ -254,7 +254,7 @@ const (
 // keep counts memory for an entry that is kept.
 func (l *treeLister) keep(n int) error {
 	if l.heldBytes += n + keptOverhead; l.heldBytes > maxKept {
-		return &hostexec.FloodError{What: "the pruned and unreadable folders of a listing, and names that begin with one another", Limit: maxKept}
+		return &hostexec.ContentError{What: "the pruned and unreadable folders of a listing, and names that begin with one another", Limit: maxKept, Unit: "bytes"}
 	}
 	return nil
 }

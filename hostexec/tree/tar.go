@@ -124,7 +124,7 @@ func (t *tarReader) sparseMap(f *File, b *[tarBlock]byte) error {
 	end, data := int64(0), int64(0)
 	for blocks := 0; ; blocks++ {
 		if blocks > maxExtents/21 {
-			return &hostexec.FloodError{What: "the map of a file's holes", Limit: maxExtents, Unit: "parts (copy the file without holes, or leave it out)"}
+			return &hostexec.ContentError{What: "the map of a file's holes", Limit: maxExtents, Unit: "parts (copy the file without holes, or leave it out)"}
 		}
 		for len(entries) >= 24 && entries[0] != 0 {
 			offset, ok1 := tarNumber(entries[:12])

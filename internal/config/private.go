@@ -18,7 +18,7 @@ func (c *Config) Private() []string {
 	if u, err := url.Parse(c.Store.URL); err == nil && u.Scheme == "file" {
 		all = append(all, u.Path)
 	}
-	for _, at := range []string{c.API.Listen, c.API.Address} {
+	for _, at := range []string{c.API.Listen, c.API.Address, c.API.CodecListen} {
 		if socket, is := strings.CutPrefix(at, "unix://"); is {
 			all = append(all, socket)
 		}

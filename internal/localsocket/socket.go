@@ -42,11 +42,19 @@ func dial(ctx context.Context, path string, allowed func(uid int) bool) (net.Con
 	case err != nil:
 		err = fmt.Errorf("ask who listens on the socket %s: %w", path, err)
 	case !allowed(uid):
-		err = fmt.Errorf("%w of the socket %s: uid %d listens there, and we are uid %d (nothing was sent; remove the socket, or run as that user)", ErrStranger, path, uid, os.Geteuid())
+		err = fmt.Errorf("%w of the socket %s: uid %d listens there, and we are uid %d (nothing was sent; %s)", ErrStranger, path, uid, os.Geteuid(), remedy())
 	default:
 		return conn, nil
 	}
 	return nil, errors.Join(err, conn.Close())
+}
+
+// remedy says what helps against another user's socket.
+func remedy() string {
+	if os.Geteuid() == 0 {
+		return "run as that user or, if the worker runs as that user, name it as api.owner in the config"
+	}
+	return "run as that user, or name another socket"
 }
 
 // A Listener accepts connections of our own user and of root.

@@ -154,8 +154,8 @@ func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	if validator == nil {
 		validator = acceptAll(f)
 	}
-	opts.Validator = opening(name, validator)
-	return o.Next.SetUpdateHandler(ctx, name, opening(name, handler), opts)
+	opts.Validator = opening(name, validator, false)
+	return o.Next.SetUpdateHandler(ctx, name, opening(name, handler, true), opts)
 }
 
 var (
@@ -175,8 +175,11 @@ func acceptAll(handler reflect.Type) any {
 	}).Interface()
 }
 
-// opening returns f with sealed arguments after the context, which it always takes.
-func opening(name string, f any) any {
+// opening returns f with sealed arguments after the context, which it always takes. accepted
+// says that f is the handler of an update that a validator has accepted. A replay runs no
+// validator, so a worker that lacks the key of an accepted update fails the task: otherwise
+// it would go on without the update.
+func opening(name string, f any, accepted bool) any {
 	inner := reflect.ValueOf(f)
 	t := inner.Type()
 	first := 0
@@ -199,6 +202,9 @@ func opening(name string, f any) any {
 		}
 		for i, arg := range args[1:] {
 			v, err := arg.Interface().(sealed).open(ctx, name, t.In(first+i))
+			if accepted && errors.Is(err, ErrNoKey) {
+				panic(err)
+			}
 			if err != nil {
 				return failing(out, err)
 			}

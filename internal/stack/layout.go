@@ -48,7 +48,7 @@ func (l layout) place(file string) string {
 func (l layout) config(n int) string { return l.in("worker" + nth(n) + ".yaml") }
 
 func (l layout) prepare() error {
-	for _, dir := range []string{string(l), l.in("logs"), filepath.Dir(l.socket(0))} {
+	for _, dir := range []string{string(l), l.in("logs"), filepath.Dir(l.socket(0)), filepath.Dir(l.place("codec.sock"))} {
 		if err := localsocket.MakeFolder(dir); err != nil {
 			return fmt.Errorf("make the state folder: %w", err)
 		}

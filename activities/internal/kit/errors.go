@@ -147,6 +147,8 @@ func (f Failing) Classify(err error) (kind, hint string, retry bool) {
 		return protocol.ErrTypeSnapshot, "bring this worker to the version of the others; `ctl status` shows which each of them has", false
 	case errors.Is(err, snapshots.ErrQuota):
 		return protocol.ErrTypeQuota, "leave out what can be made again with --snapshot-exclude, or raise snapshots.max_bytes in the workers' config", false
+	case errors.Is(err, hostexec.ErrContent):
+		return protocol.ErrTypeQuota, "remove it on the host, or leave it out with --snapshot-exclude", false
 	case errors.Is(err, chunks.ErrMissing), errors.Is(err, chunks.ErrRotten),
 		errors.Is(err, snapshots.ErrIncomplete), errors.Is(err, snapshots.ErrNotFound):
 		return protocol.ErrTypeSnapshot, "see `ctl snapshot list` for another one, and `ctl snapshot check` for what is wrong with it", false

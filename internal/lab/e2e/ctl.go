@@ -31,7 +31,7 @@ func FirstJSON(text string, into any) error {
 // Within returns a context that bounds one step of a test, generously, for slow
 // machines.
 func Within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }

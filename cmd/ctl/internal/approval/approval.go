@@ -225,8 +225,8 @@ acknowledge it, prints the state reached, and exits 0 even if codex has not. Wit
 kept by Temporal, and counts as soon as one is.
 
 ctl computes the digest from what it shows, and refuses (exit 6) if that gives another
-one. Where it cannot tell, because secrets are hidden in what is shown, the whole cannot
-be read, or an earlier version asked, an approval needs --digest.`
+one. It cannot check the digest if secrets are redacted, if the whole request cannot be
+read, or if an earlier version asked. Then accept, answer and grant need --digest.`
 
 func decideCommand(a *core.App, outcome, short string) *cobra.Command {
 	var forSession, amend bool

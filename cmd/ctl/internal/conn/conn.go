@@ -104,6 +104,10 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 		return nil, err
 	}
 	opts, from := target.Options, target.From
+	if info, err := Stack(a); from == "stack" && err == nil && info.Certificates == nil {
+		return nil, core.Unreachable("reach Temporal at %s (from %s): an earlier version runs this stack, and cannot read what this ctl sends", opts.HostPort, from).
+			Hinted("`ctl down`, then `ctl up`: sessions go on")
+	}
 	opts.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	opts.Identity = "ctl@" + core.Hostname()
 	ctx, cancel := context.WithTimeout(ctx, min(connectWait, a.Wait(connectWait)))

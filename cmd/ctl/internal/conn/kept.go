@@ -67,9 +67,9 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 		CreatedAt: info.GetStartTime().AsTime(),
 	}
 	// The first run has no such memo. If it is missing or ctl cannot decrypt it, the start
-	// of this run is shown.
+	// of this run is shown. A run before an upgrade may have made it.
 	var began time.Time
-	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.Of(info.GetExecution().GetWorkflowId(), info.GetStartTime().AsTime()).FromPayload(p, &began) == nil {
+	if p := info.GetMemo().GetFields()[protocol.MemoCreated]; p != nil && codec.Of(info.GetExecution().GetWorkflowId(), time.Time{}).FromPayload(p, &began) == nil {
 		v.CreatedAt = began
 	}
 	v.Origin = Attr[string](attrs, "FairleadOrigin")

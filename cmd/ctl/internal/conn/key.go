@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
@@ -234,7 +235,8 @@ func claimIn(info *workflowpb.WorkflowExecutionInfo, t *Conn) (*protocol.KeyClai
 		return nil, nil
 	}
 	var was protocol.KeyClaim
-	if err := t.Codec.Of(info.GetExecution().GetWorkflowId(), info.GetStartTime().AsTime()).FromPayload(p, &was); err != nil {
+	// A later run has the memo of the first, which may have begun before an upgrade.
+	if err := t.Codec.Of(info.GetExecution().GetWorkflowId(), time.Time{}).FromPayload(p, &was); err != nil {
 		return nil, err
 	}
 	return &was, nil

@@ -15,11 +15,11 @@ func setCommand(a *core.App) *cobra.Command {
 	var choice start.ChooseFlags
 	c := &cobra.Command{
 		Use: "set ID", Short: "change what a session works with, and what it may use", Args: cobra.ExactArgs(1),
-		Long: `Changes the session's bounds, also while a turn runs: tokens (input and output), turns, time
+		Long: `Changes the session's budget, also while a turn runs: tokens (input and output), turns, time
 (of the turns together, without what approvals waited for people), approvals asked for and
 commands begun that it may use in all, and turn, the longest turn. A turn that uses more is
 interrupted, and says of what; at 80 % that is said in the transcript. What is not given
-stays; tokens=0 takes the bound away.
+stays; tokens=0 removes the limit on tokens.
 Model and effort hold from the next turn on, also after the session parked or was forked. They are
 checked against what codex lists ('ctl session models ID'); an effort that a new model does not
 have becomes the next lower one.`,

@@ -46,7 +46,7 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 
 	t.Run("a codex that stands still is retired", func(t *testing.T) {
 		const id = "wedged"
-		e2e.Session(t, id, "--silence-timeout", "1s", "--request-timeout", "10s")
+		e2e.Session(t, id, "--silence-timeout", "1s", "--request-timeout", "30s")
 		e2e.Turn(t, id, "remember the milk")
 		e2e.Send(t, id, "take your time at gate wedged")
 		if _, err := e2e.Lab.Model.AwaitWaiting(e2e.Within(t), "wedged"); err != nil {
@@ -73,7 +73,7 @@ func TestWhatWaitsForALimitOutlivesWorkerAndServer(t *testing.T) {
 		if v := e2e.Turn(t, id, "what was first?"); v.FinalText != "The first was: remember the milk" {
 			t.Errorf("the next turn is %+v", v)
 		}
-		if v := e2e.Show(t, id); v.ThreadID != before.ThreadID || v.Process.Incarnation != 2 || v.State != protocol.Idle {
+		if v := e2e.Show(t, id); v.ThreadID != before.ThreadID || v.Process.Incarnation <= before.Process.Incarnation || v.State != protocol.Idle {
 			t.Errorf("session is %+v, process %+v", v, v.Process)
 		}
 	})

@@ -41,12 +41,12 @@ func batch(t *testing.T, id string) shownBatch {
 // becomesBatch waits until is returns true for a batch.
 func becomesBatch(t *testing.T, id, what string, is func(shownBatch) bool) shownBatch {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
+	for within := e2e.Within(t); ; time.Sleep(200 * time.Millisecond) {
 		v := batch(t, id)
 		if is(v) {
 			return v
 		}
-		if time.Now().After(end) {
+		if within.Err() != nil {
 			t.Fatalf("gave up waiting until %s: %+v", what, v)
 		}
 	}
