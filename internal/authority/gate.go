@@ -35,7 +35,7 @@ func (k *Keeper) Judge(c Command) Verdict {
 	v := Verdict{Access: a.Digest}
 	signed, err := command.Check(c.Received, a)
 	if err != nil {
-		v.Refused = err.Error()
+		v.Refused = errors.Unwrap(err).Error() // callers name the command
 		if errors.Is(err, command.ErrUnsigned) {
 			v.Refused += ": this worker takes signed commands only; ctl signs with sign_with of its configuration, or after `ctl login`"
 		}

@@ -90,23 +90,6 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 	return g.Next.ExecuteWorkflow(ctx, in)
 }
 
-func (g *gated) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
-	if verb, given := updates[in.Name]; given {
-		if err := refusal(in.Name, g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, in.Name, verb, in.Args, 0)); err != nil {
-			return err
-		}
-		in.Args = named(in.Args)
-	}
-	return g.Next.ValidateUpdate(ctx, in)
-}
-
-func (g *gated) ExecuteUpdate(ctx workflow.Context, in *interceptor.UpdateInput) (any, error) {
-	if _, given := updates[in.Name]; given {
-		in.Args = named(in.Args)
-	}
-	return g.Next.ExecuteUpdate(ctx, in)
-}
-
 func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {
 	if g.keeper == nil {
 		return Verdict{}

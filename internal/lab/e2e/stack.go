@@ -35,13 +35,17 @@ var script []byte
 // Main starts the stack, runs the tests of a package and stops the stack. The
 // package fails if a secret was seen in the list of processes.
 // Under -short it runs no test: each of them needs the stack.
-func Main(m *testing.M) {
+func Main(m *testing.M) { MainWith(m, "", nil) }
+
+// MainWith is as Main. config is more of the stack's config file, and prepare is called
+// before ctl gives a command to the stack.
+func MainWith(m *testing.M, config string, prepare func() error) {
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("end-to-end: no test was run: they need real parts, which -short leaves out")
 		os.Exit(0)
 	}
-	code, err := run(m)
+	code, err := run(m, config, prepare)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "end-to-end: %v\n", err)
 		code = 1
@@ -49,7 +53,7 @@ func Main(m *testing.M) {
 	os.Exit(code)
 }
 
-func run(m *testing.M) (code int, err error) {
+func run(m *testing.M, config string, prepare func() error) (code int, err error) {
 	if Repo, err = repository(); err != nil {
 		return 1, err
 	}
@@ -60,7 +64,7 @@ func run(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer Issuer.Close()
-	if Lab, err = lab.New(ctx, lab.Options{Repo: Repo, Script: script, Config: "limits: {watch: 1s}\nseeds: {token_endpoint: \"" + Issuer.TokenEndpoint() + "\"}\n"}); err != nil {
+	if Lab, err = lab.New(ctx, lab.Options{Repo: Repo, Script: script, Config: "limits: {watch: 1s}\nseeds: {token_endpoint: \"" + Issuer.TokenEndpoint() + "\"}\n" + config}); err != nil {
 		return 1, err
 	}
 	watch := lab.WatchProcesses(Lab.Token)
@@ -73,6 +77,11 @@ func run(m *testing.M) (code int, err error) {
 			err = cerr
 		}
 	}()
+	if prepare != nil {
+		if err := prepare(); err != nil {
+			return 1, err
+		}
+	}
 	Root = filepath.Join(Lab.Dir, "it's a hôst")
 	if Web1, err = Lab.AddHost(ctx, "web-1", hosttest.Options{Root: Root}); err != nil {
 		return 1, err

@@ -24,6 +24,12 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 		}
 		return err
 	})
+	if failed := (*serviceerror.QueryFailed)(nil); errors.As(err, &failed) && strings.Contains(failed.Message, "unknown queryType") {
+		// The workflow was refused before it could answer: its failure says why.
+		if end := t.GetWorkflow(ctx, workflowID, "").Get(ctx, nil); end != nil {
+			err = end
+		}
+	}
 	return t.Explain(ctx, doing, err)
 }
 

@@ -139,6 +139,9 @@ func refusal(codec *payload.Codec, err error) *core.Error {
 		return core.NotFound("%s", message).Hinted("%s", whatThereIs(missing.FindString(message)))
 	case protocol.RefusedState:
 		return core.Refused("%s", message)
+	case protocol.RefusedForbidden:
+		return core.NewError(core.ExitRefused, protocol.RefusedForbidden, "%s", message).
+			Hinted("`ctl whoami` says who you are, and `ctl access why` which roles are needed")
 	case protocol.RefusedBudget:
 		return core.NewError(core.ExitRefused, protocol.RefusedBudget, "%s", message)
 	}

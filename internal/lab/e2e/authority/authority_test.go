@@ -1,0 +1,132 @@
+package authority
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// start starts a session of alice's, which is closed when the test ends.
+func start(t *testing.T, id string, flags ...string) {
+	t.Helper()
+	mustDo(t, "alice", append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+		defer cancel()
+		if r := e2e.Lab.Ctl(ctx, nil, "session", "close", id); r.Code != 0 && r.Code != 6 {
+			t.Errorf("close: %v", r)
+		}
+	})
+}
+
+func TestASessionIsStartedAndCommandedByThoseWithARoleOnly(t *testing.T) {
+	for who, says := range map[string]string{
+		"vera": "no binding that names vera allows session.start", "bob": "allows session.start", "mallory": "its signature does not count",
+		"thief": "its signature does not count", "dave": "dave is revoked", "nobody": "it is not signed",
+	} {
+		mustNot(t, who, says, "session", "start", "--host", "web-1", "--seed", "team", "--id", "of-"+who)
+		if _, err := os.Stat(filepath.Join(e2e.Root, "sessions", "of-"+who)); !os.IsNotExist(err) {
+			t.Errorf("the session of %s has a folder: %v", who, err)
+		}
+	}
+	start(t, "of-alice")
+	if text := mustDo(t, "alice", "session", "send", "of-alice", "hello"); !strings.Contains(text, "You said: hello") {
+		t.Errorf("alice's session says %q", text)
+	}
+	for _, who := range []string{"vera", "bob", "mallory", "thief", "dave", "nobody"} {
+		mustNot(t, who, "", "session", "send", "of-alice", "hello", "--no-wait")
+		mustNot(t, who, "", "session", "close", "of-alice")
+		mustNot(t, who, "", "session", "park", "of-alice")
+		mustNot(t, who, "", "host", "set", "web-1", "--slots", "9")
+		mustNot(t, who, "", "seed", "delete", "team")
+	}
+	if v := e2e.Show(t, "of-alice"); v.State != protocol.Idle && v.State != protocol.Parked || v.Turn == nil || v.Turn.N != 1 {
+		t.Errorf("in the end the session is %+v", v)
+	}
+}
+
+func TestAQuorumDecidesAlsoWithNoWorkerUpAndTheRequesterDoesNot(t *testing.T) {
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	var lines strings.Builder
+	for _, who := range []string{"alice", "bob", "carol"} {
+		pub, err := os.ReadFile(filepath.Join(keys, who+".pub"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&lines, "  %s %s\n", who, strings.Join(strings.Fields(string(pub))[:2], " "))
+	}
+	if err := os.WriteFile(policy, []byte("approvers: |\n"+lines.String()+"required: 2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	start(t, "quorum", "--policy", policy)
+	mustDo(t, "alice", "session", "send", "quorum", "need a command", "--no-wait")
+	e2e.Open(t, "quorum", 1)
+	mustNot(t, "alice", "allows approval.decide", "approval", "accept", "quorum.1")
+	mustNot(t, "vera", "allows approval.decide", "approval", "accept", "quorum.1")
+	mustDo(t, "bob", "approval", "accept", "quorum.1")
+	if v := e2e.Show(t, "quorum"); v.State != protocol.Waiting {
+		t.Errorf("after one of two decisions the session is %s", v.State)
+	}
+	pid := e2e.WorkerPID(t)
+	e2e.Kill(t, pid)
+	if r := as(t, "carol", "approval", "accept", "quorum.1"); r.Code != 0 && r.Code != 4 {
+		t.Errorf("with the worker killed: %v", r)
+	}
+	e2e.Back(t, pid)
+	e2e.Idle(t, "quorum")
+	if text := e2e.LastText(t, "quorum"); !strings.Contains(text, "it ran") {
+		t.Errorf("the session says %q", text)
+	}
+}
+
+func TestABatchRunsForWhoMayStartSessionsAndIsClosedByThem(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "batch.yaml")
+	text := "id: many\nwindow: 2\nprompt: \"say {{.item}}\"\ndefaults: {host: web-1, seed: team}\nitems: [one, two, three]\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustNot(t, "vera", "allows batch.run", "batch", "run", path, "--id", "hers")
+	mustNot(t, "nobody", "it is not signed", "batch", "run", path, "--id", "whose")
+	mustDo(t, "alice", "batch", "run", path)
+	var v protocol.BatchView
+	if err := e2e.Lab.JSON(e2e.Within(t), &v, "batch", "show", "many"); err != nil || v.Done != 3 || v.Failed != 0 {
+		t.Errorf("the batch is %+v, %v", v, err)
+	}
+}
+
+func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testing.T) {
+	file := filepath.Join(keys, "access.yaml")
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := writeAccess(string(was)); err != nil {
+			t.Error(err)
+		}
+	})
+	start(t, "revoked")
+	if err := writeAccess("people: [{name: \n"); err != nil {
+		t.Fatal(err)
+	}
+	mustDo(t, "alice", "session", "send", "revoked", "hello")
+	if err := writeAccess(strings.Replace(string(was), "people: [dave]", "people: [dave, alice]", 1)); err != nil {
+		t.Fatal(err)
+	}
+	var last lab.Result
+	e2e.Until(t, "alice's revocation to hold", func() (bool, error) {
+		last = as(t, "alice", "session", "send", "revoked", "hello", "--no-wait")
+		return last.Code != 0, nil
+	})
+	if !strings.Contains(last.Stderr, "alice is revoked") {
+		t.Errorf("the refusal is %v", last)
+	}
+}
