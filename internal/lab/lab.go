@@ -279,7 +279,7 @@ func (l *Lab) Close() error {
 		return nil
 	}
 	l.closed = true
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var errs []error
 	if _, err := os.Stat(l.State); err == nil {
