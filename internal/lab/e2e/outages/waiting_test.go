@@ -200,7 +200,7 @@ type load struct {
 }
 
 // more is the number of sessions that are added to the first ones.
-const more = 12
+const more = 6
 
 // within reports whether m is at most l except for what does not grow with the
 // sessions: one shell, and fewer goroutines than one for every two added
