@@ -86,6 +86,7 @@ func judgeOn(t *testing.T, text string, attempt int32) (judge func(conversation.
 	}
 	in = pumps.RunPumpInput{
 		Claim: protocol.Claim{Session: "s", Host: b.spec, Generation: 1, Pump: 1}, Layout: folder.LayoutOf(dir, "s"),
+		Pump:     conversation.PumpInput{Prefix: "g1.p1"},
 		Policies: []site.PolicyRef{{Digest: site.PolicyDigest(text), Of: "session"}},
 	}
 	for _, made := range []string{in.Layout.WorkDir + "/sub", dir + "/out"} {

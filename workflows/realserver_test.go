@@ -77,6 +77,9 @@ func server(t *testing.T, settings ...string) client.Client {
 		return s.Client()
 	}
 	path := realparts.DevServer(t)
+	// Each test has a task queue of its own. With the usual four partitions of each, the
+	// server's database is soon busy with keeping them for 10 s and longer.
+	settings = append([]string{"matching.numTaskqueueReadPartitions=1", "matching.numTaskqueueWritePartitions=1"}, settings...)
 	var extra []string
 	for _, s := range settings {
 		extra = append(extra, "--dynamic-config-value", s)

@@ -37,7 +37,16 @@ func (f tlsFiles) check() error {
 }
 
 func (f tlsFiles) pair() (*tls.Certificate, error) {
-	pair, err := tls.LoadX509KeyPair(f.cert, f.key)
+	// A file that has both is read once, so that it may be renewed at the same time.
+	cert, err := os.ReadFile(f.cert)
+	key := cert
+	if err == nil && f.key != f.cert {
+		key, err = os.ReadFile(f.key)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the server's certificate: %w", err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
 		return nil, fmt.Errorf("read the server's certificate: %w", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -183,7 +182,7 @@ func (a *authority) vouches(path string, uses []x509.ExtKeyUsage, now time.Time)
 	if private(path) != nil {
 		return false
 	}
-	pair, err := tls.LoadX509KeyPair(path, path)
+	pair, err := loadPair(path, path)
 	if err != nil || !lasts(pair.Leaf, now) {
 		return false
 	}

@@ -43,7 +43,7 @@ func made(t *testing.T, dir string, now time.Time) bool {
 
 // pair reads a pair and verifies it with the authority in the folder.
 func pair(path, ca string, now time.Time) (*x509.Certificate, error) {
-	p, err := tls.LoadX509KeyPair(path, path)
+	p, err := loadPair(path, path)
 	if err != nil {
 		return nil, err
 	}
@@ -209,7 +209,7 @@ func TestAWriterThatIsKilledLeavesNothingHalfDone(t *testing.T) {
 				t.Fatalf("the writer ends by itself: %v", err)
 			}
 			for _, path := range []string{f.Server, f.Client} {
-				if _, err := tls.LoadX509KeyPair(path, path); err != nil {
+				if _, err := loadPair(path, path); err != nil {
 					t.Errorf("while it is renewed: %v", err)
 				}
 			}
@@ -217,7 +217,7 @@ func TestAWriterThatIsKilledLeavesNothingHalfDone(t *testing.T) {
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
 		for _, path := range []string{f.Server, f.Client} {
-			leaf, err := tls.LoadX509KeyPair(path, path)
+			leaf, err := loadPair(path, path)
 			if err != nil {
 				t.Fatalf("after the writer was killed: %v", err)
 			}
@@ -237,7 +237,7 @@ func TestAWriterThatIsKilledLeavesNothingHalfDone(t *testing.T) {
 func serve(t *testing.T, f Files) string {
 	t.Helper()
 	ln, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		p, err := tls.LoadX509KeyPair(f.Server, f.Server)
+		p, err := loadPair(f.Server, f.Server)
 		if err != nil {
 			return nil, err
 		}

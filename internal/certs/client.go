@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"os"
 )
 
 // Client returns the configuration of a client that reads the files at each handshake. A
@@ -15,7 +16,7 @@ func Client(ca, cert, key, name string) *tls.Config {
 	conf := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: name}
 	if cert != "" {
 		conf.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			pair, err := tls.LoadX509KeyPair(cert, key)
+			pair, err := loadPair(cert, key)
 			if err != nil {
 				return nil, fmt.Errorf("read the client's certificate: %w", err)
 			}
@@ -55,4 +56,20 @@ func pool(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("read the authority that the server's certificate must come from: %s holds no certificate", path)
 	}
 	return p, nil
+}
+
+// loadPair reads a certificate and its key. A file that has both is read once, so that it may
+// be renewed at the same time.
+func loadPair(cert, key string) (tls.Certificate, error) {
+	certPEM, err := os.ReadFile(cert)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	keyPEM := certPEM
+	if key != cert {
+		if keyPEM, err = os.ReadFile(key); err != nil {
+			return tls.Certificate{}, err
+		}
+	}
+	return tls.X509KeyPair(certPEM, keyPEM)
 }

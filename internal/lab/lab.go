@@ -257,7 +257,7 @@ func Lines[T any](ctx context.Context, l *Lab, args ...string) ([]T, error) {
 
 // Until polls until cond holds or ctx ends. Its error includes the last one of
 // cond. A poll may run ctl, which costs the machine a good part of a second. So the pauses
-// are twice as long as the polls, from 100 ms to 1 s.
+// are four times as long as the polls, from 100 ms to 2 s.
 func Until(ctx context.Context, what string, cond func() (bool, error)) error {
 	for {
 		began := time.Now()
@@ -268,7 +268,7 @@ func Until(ctx context.Context, what string, cond func() (bool, error)) error {
 		select {
 		case <-ctx.Done():
 			return errors.Join(fmt.Errorf("waited in vain for %s", what), err)
-		case <-time.After(min(max(2*time.Since(began), 100*time.Millisecond), time.Second)):
+		case <-time.After(min(max(4*time.Since(began), 100*time.Millisecond), 2*time.Second)):
 		}
 	}
 }
@@ -279,7 +279,7 @@ func (l *Lab) Close() error {
 		return nil
 	}
 	l.closed = true
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	var errs []error
 	if _, err := os.Stat(l.State); err == nil {

@@ -16,7 +16,7 @@ func Session(t *testing.T, id string, flags ...string) {
 	t.Helper()
 	OK(t, append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()
 		var v protocol.SessionView
 		if err := Lab.JSON(ctx, &v, "session", "show", id); err != nil || v.State == protocol.Closed {

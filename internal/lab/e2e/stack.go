@@ -57,7 +57,7 @@ func run(m *testing.M, config string, prepare func() error) (code int, err error
 	if Repo, err = repository(); err != nil {
 		return 1, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	Issuer = scriptedauth.New(nil)
 	if err := Issuer.Start("127.0.0.1:0"); err != nil {

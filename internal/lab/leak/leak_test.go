@@ -68,7 +68,7 @@ func (d *day) keep(args []string, texts ...string) {
 }
 
 func (d *day) within() context.Context {
-	ctx, cancel := context.WithTimeout(d.t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(d.t.Context(), 15*time.Minute)
 	d.t.Cleanup(cancel)
 	return ctx
 }

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -201,7 +200,7 @@ type load struct {
 }
 
 // more is the number of sessions that are added to the first ones.
-const more = 12
+const more = 6
 
 // within reports whether m is at most l except for what does not grow with the
 // sessions: one shell, and fewer goroutines than one for every two added
@@ -376,10 +375,8 @@ func TestWaitingSessionsTakeNothing(t *testing.T) {
 			t.Errorf("%s waited, and its history went from %d to %d events", id, history[id], n)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 3*time.Minute)
-	defer cancel()
 	for _, id := range c.ids {
-		if r := c.Ctl(ctx, nil, "session", "close", id); r.Code != 0 {
+		if r := c.Ctl(e2e.Within(t), nil, "session", "close", id); r.Code != 0 {
 			t.Errorf("close: %v", r)
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -39,17 +38,13 @@ func batch(t *testing.T, id string) shownBatch {
 }
 
 // becomesBatch waits until is returns true for a batch.
-func becomesBatch(t *testing.T, id, what string, is func(shownBatch) bool) shownBatch {
+func becomesBatch(t *testing.T, id, what string, is func(shownBatch) bool) (v shownBatch) {
 	t.Helper()
-	for within := e2e.Within(t); ; time.Sleep(200 * time.Millisecond) {
-		v := batch(t, id)
-		if is(v) {
-			return v
-		}
-		if within.Err() != nil {
-			t.Fatalf("gave up waiting until %s: %+v", what, v)
-		}
-	}
+	e2e.Until(t, what, func() (bool, error) {
+		v = batch(t, id)
+		return is(v), nil
+	})
+	return v
 }
 
 func batchResults(t *testing.T, id string) map[string]protocol.BatchResult {

@@ -17,7 +17,7 @@ import (
 // closed closes a session, which ctl started, when the test ends.
 func closed(t *testing.T, id string) {
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()
 		if r := e2e.Lab.Ctl(ctx, nil, "session", "close", id); r.Code != 0 && r.Code != 3 && r.Code != 6 {
 			t.Errorf("close %s: %v", id, r)
