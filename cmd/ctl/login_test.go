@@ -24,6 +24,8 @@ import (
 	"go.temporal.io/sdk/testsuite"
 	"golang.org/x/crypto/ssh"
 
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/signkey"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
@@ -32,6 +34,7 @@ import (
 	"fairlead.dev/fairlead/internal/login"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
+	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // A loginStage has an issuer, the API of a worker, and a ctl with a config and a state folder
@@ -173,6 +176,11 @@ func TestAPersonLogsInIsToldWhoTheyAreAndLogsOut(t *testing.T) {
 	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(s.saved()), ".*")); err != nil || len(left) > 0 {
 		t.Errorf("left over: %q, %v", left, err)
+	}
+	a := &core.App{Flags: core.Flags{State: s.state}}
+	defer a.Close()
+	if key, err := signkey.Load(t.Context(), a, "login", sshsig.Choice{At: time.Now()}); err != nil || key.PublicKey().Type() != ssh.CertAlgoED25519v01 {
+		t.Errorf("--sign-with login: %v", err)
 	}
 	v := s.must("whoami") // from the worker: the config names no access file
 	end, err := time.Parse(time.RFC3339, fmt.Sprint(v["expires_at"]))
