@@ -73,6 +73,9 @@ func CertificateGroups(cert *ssh.Certificate) ([]string, error) {
 	return groups, nil
 }
 
+// CheckGroups says why groups cannot be those that a login names.
+func CheckGroups(groups []string) error { return checkGroups(groups) }
+
 func checkGroups(groups []string) error {
 	if len(groups) > MaxCertificateGroups {
 		return fmt.Errorf("%d groups are too many: %d at most", len(groups), MaxCertificateGroups)

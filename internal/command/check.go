@@ -37,7 +37,7 @@ type Received struct {
 type Signed struct {
 	Args      []byte // canonical, without the auth
 	Principal string
-	Groups    []string // that the certificate of the signer names
+	Groups    []string // that the certificate of the signer names, or the worker
 	For       bool     // a worker signed it for the principal
 	At        time.Time
 	Nonce     string
@@ -90,7 +90,7 @@ func check(r Received, a *access.Access) (Signed, error) {
 		return Signed{}, fmt.Errorf("%w: %s", ErrRevoked, why)
 	}
 	if _, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Workers(), r.Now); err == nil {
-		return Signed{Args: canonical, Principal: auth.Principal, For: true, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
+		return Signed{Args: canonical, Principal: auth.Principal, Groups: auth.Groups, For: true, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
 	}
 	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), r.Now)
 	switch {
@@ -98,6 +98,9 @@ func check(r Received, a *access.Access) (Signed, error) {
 		return Signed{}, fmt.Errorf("%w: %w%s", ErrSignature, errors.Unwrap(err), loginHint(key, a.Signers(), err)) // which says the same first
 	case who != auth.Principal:
 		return Signed{}, fmt.Errorf("%w: it names %.100q, and %s signed it", ErrSignature, auth.Principal, who)
+	}
+	if len(auth.Groups) > 0 {
+		return Signed{}, fmt.Errorf("%w: its field auth.groups is for workers: the groups of a person are in the certificate", ErrMalformed)
 	}
 	var groups []string
 	if cert, ok := key.(*ssh.Certificate); ok {

@@ -176,6 +176,38 @@ func TestTheGroupsOfACertificateCountOnlyIfItsAuthorityIsListed(t *testing.T) {
 	}
 }
 
+func TestAWorkerNamesTheGroupsOfThePersonForWhomItSigns(t *testing.T) {
+	a := team(t, "")
+	give := func(seed byte, who string, groups []string) json.RawMessage {
+		k, _ := key(t, seed)
+		raw, err := command.SignFor(k, who, groups, "session/s1", "message", []byte(`{}`), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	raw := give(5, "dora@example.com", []string{"ops", "sre"})
+	if s, err := command.Check(received(raw), a); err != nil || !s.For || !slices.Equal(s.Groups, []string{"ops", "sre"}) || s.Principal != "dora@example.com" {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for name, raw := range map[string][]byte{
+		"other groups":        bytes.Replace(raw, []byte(`"ops"`), []byte(`"root"`), 1),
+		"fewer groups":        bytes.Replace(raw, []byte(`"ops",`), nil, 1),
+		"a person":            give(1, "alice", []string{"ops"}),
+		"no list":             bytes.Replace(raw, []byte(`["ops","sre"]`), []byte(`"ops"`), 1),
+		"an empty list":       bytes.Replace(raw, []byte(`["ops","sre"]`), []byte(`[]`), 1),
+		"numbers":             bytes.Replace(raw, []byte(`"ops"`), []byte(`1`), 1),
+		"a group with no end": bytes.Replace(raw, []byte(`"ops"`), []byte(`"`+strings.Repeat("g", 1000)+`"`), 1),
+	} {
+		if s, err := command.Check(received(raw), a); !errors.Is(err, command.ErrSignature) && !errors.Is(err, command.ErrMalformed) || s.Groups != nil {
+			t.Errorf("%s: %+v, %v", name, s, err)
+		}
+	}
+	if raw := give(5, "dora@example.com", nil); bytes.Contains(raw, []byte("groups")) {
+		t.Errorf("without groups, what is signed differs from before: %s", raw)
+	}
+}
+
 func TestCertificatesCountForTheirTimeAndTheirName(t *testing.T) {
 	a := team(t, "")
 	check := func(a *access.Access, signer ssh.Signer, name string) error {
