@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -60,6 +61,8 @@ type StartItemsInput struct {
 	Items  []StartItem `json:"items"`
 	// Look only finds sessions that were started before.
 	Look bool `json:"look,omitempty"`
+	// Groups are those that the login named of the person for whom sessions are started.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // StartItem is a try of an item.
@@ -103,6 +106,7 @@ func (b *Activities) StartItems(ctx context.Context, in StartItemsInput) (StartI
 
 func startItems(ctx context.Context, s *site.Site, in StartItemsInput) (StartItemsResult, error) {
 	var out StartItemsResult
+	ctx = command.WithGroups(ctx, in.Groups)
 	page, err := pageOf(ctx, s, in.Blob)
 	if err != nil {
 		return out, err

@@ -79,6 +79,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
+	closeLogin, err := offerLogin(&opts, conf, keeper, log)
+	if err != nil {
+		return err
+	}
+	defer closeLogin()
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err
@@ -122,7 +127,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
 	})
 	defer pool.Close()
-	private := append(conf.Private(), runtimeDir())
+	private := append(append(conf.Private(), runtimeDir()), loginFolders()...)
 	if agent := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(agent) {
 		private = append(private, agent)
 	}

@@ -38,6 +38,9 @@ var (
 func (s *Server) routes() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { s.reply(w, s.opts.Status()) })
+	mux.HandleFunc("GET /v1/login", s.loginSettings)
+	mux.HandleFunc("POST /v1/login", s.logIn)
+	mux.HandleFunc("POST /v1/whoami", s.whoami)
 	mux.HandleFunc("GET /v1/sessions/{id}/feed", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, true) })
 	mux.HandleFunc("GET /v1/sessions/{id}/transcript", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, false) })
 	mux.HandleFunc("GET /v1/sessions/{id}/live", s.live)

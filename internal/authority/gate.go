@@ -20,6 +20,7 @@ type Command struct {
 // A Verdict says whether a command counts. Its JSON is part of histories.
 type Verdict struct {
 	Principal string    `json:"principal,omitempty"` // who gave it, if that is known
+	Groups    []string  `json:"groups,omitempty"`    // that the login of the principal named
 	Refused   string    `json:"refused,omitempty"`   // why it does not count
 	Nonce     string    `json:"nonce,omitempty"`
 	At        time.Time `json:"at,omitzero"`
@@ -41,8 +42,8 @@ func (k *Keeper) Judge(c Command) Verdict {
 		}
 		return v
 	}
-	v.Principal, v.Nonce, v.At = signed.Principal, signed.Nonce, signed.At
-	answer := a.Decide(access.Request{Who: signed.Principal, Verb: c.Verb, Object: c.Object})
+	v.Principal, v.Groups, v.Nonce, v.At = signed.Principal, signed.Groups, signed.Nonce, signed.At
+	answer := a.Decide(access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
 	if !answer.Allowed {
 		v.Refused = answer.Reason
 		return v

@@ -85,7 +85,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		if err != nil {
 			return nil, err
 		}
-		in.Args = named(in.Args)
+		in.Args = grouped(named(in.Args), v.Groups)
 	}
 	return g.Next.ExecuteWorkflow(ctx, in)
 }
@@ -135,5 +135,21 @@ func named(args []any) []any {
 	if by := v.FieldByName("By"); by.IsValid() && by.Kind() == reflect.String {
 		by.SetString(c.CommandAuth().Principal)
 	}
+	return []any{v.Interface()}
+}
+
+// grouped returns the arguments of a start with the groups of its principal in the field
+// Groups, whatever was there.
+func grouped(args []any, groups []string) []any {
+	if len(args) != 1 || args[0] == nil || reflect.TypeOf(args[0]).Kind() != reflect.Struct {
+		return args
+	}
+	v := reflect.New(reflect.TypeOf(args[0])).Elem()
+	v.Set(reflect.ValueOf(args[0]))
+	to := v.FieldByName("Groups")
+	if !to.IsValid() || to.Type() != reflect.TypeFor[[]string]() {
+		return args
+	}
+	to.Set(reflect.ValueOf(groups))
 	return []any{v.Interface()}
 }

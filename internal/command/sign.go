@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
@@ -19,6 +21,11 @@ const authField = "auth"
 // Sign returns args, a JSON object, with a signature by principal for the command name to a
 // workflow. The key may be a certificate's.
 func Sign(key ssh.Signer, principal, workflow, name string, args []byte, now time.Time) (json.RawMessage, error) {
+	return SignFor(key, principal, nil, workflow, name, args, now)
+}
+
+// SignFor is Sign by a worker, for a person whose login named groups.
+func SignFor(key ssh.Signer, principal string, groups []string, workflow, name string, args []byte, now time.Time) (json.RawMessage, error) {
 	object, auth, err := split(args)
 	switch {
 	case err != nil:
@@ -30,7 +37,7 @@ func Sign(key ssh.Signer, principal, workflow, name string, args []byte, now tim
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", name, err)
 	}
-	a := protocol.Auth{Principal: principal, At: timeText(now), Nonce: rand.Text()}
+	a := protocol.Auth{Principal: principal, At: timeText(now), Nonce: rand.Text(), Groups: groups}
 	message, err := statement(a, workflow, name, canonical).Message()
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", name, err)
@@ -45,7 +52,7 @@ func Sign(key ssh.Signer, principal, workflow, name string, args []byte, now tim
 }
 
 func statement(a protocol.Auth, workflow, name string, canonical []byte) Statement {
-	return Statement{Args: digestOf(canonical), At: a.At, Name: name, Nonce: a.Nonce, Principal: a.Principal, Workflow: workflow}
+	return Statement{Args: digestOf(canonical), At: a.At, Groups: a.Groups, Name: name, Nonce: a.Nonce, Principal: a.Principal, Workflow: workflow}
 }
 
 // split returns the fields of a command without its auth, and the auth, or nil.
@@ -90,10 +97,51 @@ func split(raw []byte) (map[string]any, *protocol.Auth, error) {
 		*f.to = text
 		delete(fields, f.name)
 	}
+	if a.Groups, err = groupsOf(fields); err != nil {
+		return nil, nil, err
+	}
 	for name := range fields {
 		return nil, nil, fmt.Errorf("its field auth.%.100s is not known", name)
 	}
 	return object, a, nil
+}
+
+// groupsOf takes the groups out of the fields of an auth.
+func groupsOf(fields map[string]any) (groups []string, err error) {
+	v, given := fields["groups"]
+	if !given {
+		return nil, nil
+	}
+	delete(fields, "groups")
+	list, ok := v.([]any)
+	if !ok || len(list) == 0 {
+		return nil, errors.New("its field auth.groups is not a list of text")
+	}
+	for _, g := range list {
+		text, ok := g.(string)
+		if !ok {
+			return nil, errors.New("its field auth.groups is not a list of text")
+		}
+		groups = append(groups, text)
+	}
+	if err := access.CheckGroups(groups); err != nil {
+		return nil, fmt.Errorf("its field auth.groups: %w", err)
+	}
+	return groups, nil
+}
+
+type groupsKey struct{}
+
+// WithGroups returns a context for commands that a worker gives for a person whose login
+// named groups.
+func WithGroups(ctx context.Context, groups []string) context.Context {
+	return context.WithValue(ctx, groupsKey{}, groups)
+}
+
+// GroupsFrom returns the groups of WithGroups.
+func GroupsFrom(ctx context.Context) []string {
+	groups, _ := ctx.Value(groupsKey{}).([]string)
+	return groups
 }
 
 const (

@@ -17,12 +17,13 @@ const Namespace = "fairlead-command@fairlead.dev"
 
 // A Statement is what a principal signs.
 type Statement struct {
-	Args      string `json:"args"` // SHA-256 of the canonical arguments, in hex
-	At        string `json:"at"`   // RFC 3339, in UTC
-	Name      string `json:"name"` // of the signal, the update or the workflow's type
-	Nonce     string `json:"nonce"`
-	Principal string `json:"principal"`
-	Workflow  string `json:"workflow"` // its id
+	Args      string   `json:"args"`             // SHA-256 of the canonical arguments, in hex
+	At        string   `json:"at"`               // RFC 3339, in UTC
+	Groups    []string `json:"groups,omitempty"` // of the principal, if a worker signs
+	Name      string   `json:"name"`             // of the signal, the update or the workflow's type
+	Nonce     string   `json:"nonce"`
+	Principal string   `json:"principal"`
+	Workflow  string   `json:"workflow"` // its id
 }
 
 // Message returns the canonical JSON of a statement: sorted keys, no spaces, no line end. To
@@ -31,7 +32,7 @@ type Statement struct {
 //	printf %s '{"args":"…","at":"…","name":"interrupt","nonce":"…","principal":"alice","workflow":"session/s1"}' |
 //		ssh-keygen -Y sign -n fairlead-command@fairlead.dev -f KEY
 func (s Statement) Message() ([]byte, error) {
-	for _, part := range []string{s.Args, s.At, s.Name, s.Nonce, s.Principal, s.Workflow} {
+	for _, part := range append([]string{s.Args, s.At, s.Name, s.Nonce, s.Principal, s.Workflow}, s.Groups...) {
 		switch {
 		case part == "":
 			return nil, errors.New("a signed command names its principal, its workflow, what it does, its time and a nonce")

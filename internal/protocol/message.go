@@ -16,6 +16,9 @@ type Auth struct {
 	Signature string `json:"signature"`
 	// Certificate is the line of the certificate, if the signature has only its key.
 	Certificate string `json:"certificate,omitempty"`
+	// Groups are those of the principal, if a worker signs for a person whose certificate it
+	// has verified. The signature covers them.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Commanded is part of commands that are not messages to a session.

@@ -10,6 +10,9 @@ type Input struct {
 	ID   string             `json:"id"`
 	Spec protocol.BatchSpec `json:"spec"`
 	By   string             `json:"by,omitempty"`
+	// Groups are those that the login of By named. The worker sets them when it admits the
+	// start.
+	Groups []string `json:"groups,omitempty"`
 	// Origin is empty or "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
 	// Notify is the id of a workflow that gets the signal session_ended at the end.

@@ -27,7 +27,7 @@ func (b *batch) start() {
 	if len(items) == 0 {
 		return
 	}
-	in := batches.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending()}
+	in := batches.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending(), Groups: b.in.Groups}
 	for _, it := range items {
 		in.Items = append(in.Items, batches.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})
 	}

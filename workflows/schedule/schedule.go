@@ -27,6 +27,9 @@ type FireInput struct {
 	Session  *session.Input      `json:"session,omitempty"`
 	Batch    *protocol.BatchSpec `json:"batch,omitempty"`
 	By       string              `json:"by,omitempty"` // made the schedule; used for batches
+	// Groups are those that the login of By named. The worker sets them when it admits the
+	// start.
+	Groups []string `json:"groups,omitempty"`
 }
 
 // Check refuses an input from which nothing can be started.
@@ -148,7 +151,7 @@ func firedBatch(in FireInput) firing {
 		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			return workflow.ChildWorkflowOptions{WorkflowID: protocol.BatchID(id), StaticSummary: "batch " + id}, protocol.TypeBatch,
-				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Origin: protocol.OriginSchedule(in.Schedule)}
+				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Origin: protocol.OriginSchedule(in.Schedule)}
 		},
 		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {
 			var end batch.End

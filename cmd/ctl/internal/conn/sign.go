@@ -31,10 +31,9 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
 	}
-	t.signer.once.Do(func() { t.signer.key, t.signer.who, t.signer.err = principal(ctx, t.App, conf) })
+	t.signer.once.Do(func() { t.signer.key, t.signer.who, t.signer.err = Principal(ctx, t.App, doing) })
 	if t.signer.err != nil {
-		return nil, core.Usage("%s: %v", doing, t.signer.err).Because(t.signer.err).
-			Hinted("set principal and sign_with in %s", conf.Path())
+		return nil, t.signer.err
 	}
 	raw, err := command.Marshal(args[0])
 	if err != nil {
@@ -49,8 +48,15 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
-	if conf.SignWith == "" {
-		return nil, "", errors.New("commands must be signed, and the config has no sign_with")
+	if conf.SignWith == "" || conf.SignWith == config.LoginKey {
+		l, err := signkey.Saved(a)
+		if err == nil {
+			err = l.Now()
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Signer, l.Principal, nil
 	}
 	key, err := signkey.Load(ctx, a, conf.SignWith, sshsig.Choice{At: time.Now()})
 	if err != nil {
@@ -64,4 +70,25 @@ func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signe
 		return nil, "", errors.New("commands must be signed, and the config has no principal")
 	}
 	return key, who, nil
+}
+
+// Principal returns the key with which ctl signs commands, and the name for it. The error
+// is one of ctl's own.
+func Principal(ctx context.Context, a *core.App, doing string) (ssh.Signer, string, error) {
+	conf, err := a.Config()
+	if err != nil {
+		return nil, "", err
+	}
+	key, who, err := principal(ctx, a, conf)
+	var told *core.Error
+	switch {
+	case err == nil:
+		return key, who, nil
+	case errors.As(err, &told):
+		return nil, "", core.NewError(told.Code, told.Kind, "%s: %s", doing, told.Message).Hinted("%s", told.Hint).Because(err)
+	case errors.Is(err, signkey.ErrNoLogin):
+		return nil, "", core.Usage("%s: commands must be signed, and %v", doing, err).Because(err).
+			Hinted("`ctl login`, or set principal and sign_with in %s", conf.Path())
+	}
+	return nil, "", core.Usage("%s: %v", doing, err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
 }
