@@ -79,6 +79,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
+	if keeper != nil {
+		opts.Authority, opts.Objects = keeper, temporal
+	}
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/config"
 )
 
@@ -15,9 +17,9 @@ import (
 var ErrConfig = errors.New("the config of the API cannot be used")
 
 // Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert,
-// and owner. It does not connect.
-func Connect(endpoint string, conf config.API) (*Client, error) {
-	var opts ClientOptions
+// and owner. sign, if not nil, signs each request. It does not connect.
+func Connect(endpoint string, conf config.API, sign func(context.Context, command.Request) (string, error)) (*Client, error) {
+	opts := ClientOptions{Sign: sign}
 	if conf.TokenFile != "" {
 		token, err := os.ReadFile(conf.TokenFile)
 		if err != nil {

@@ -14,7 +14,7 @@
 //	POST /v1/sessions/{id}/requests/{digest}/answers   secret answers → StoredAnswers
 //	GET  /v1/sessions/{id}/deliverables      a list of Deliverable
 //	GET  /v1/sessions/{id}/deliverables/{call}  a file *
-//	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
+//	GET  /v1/exec/{id}?host=&out=BYTE&err=BYTE  Events as JSON lines until the command has ended
 //	GET  /v1/sessions/{id}/diff              the changes in the work folder since the session began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive *
 //	GET  /v1/sessions/{id}/diffs/{turn}      the changes of a turn: a number, or last for the newest turn that changed files
@@ -57,4 +57,13 @@
 // user of the machine, but no browser. Any other address needs a certificate and a bearer
 // token. Seeds, secret answers and tokens for git servers travel only over a unix socket or
 // TLS. A token is never in a URL or a log.
+//
+// # Who may do what
+//
+// With an [Authority], each request needs a principal and what the table of routes says. The
+// header [command.RequestHeader] proves the principal: a signature of the method, the path
+// with its query, the digest of the body, the time and a nonce. A request counts once. One
+// that goes on is judged again every few seconds. Strangers get the status, without what
+// tells of the store and of keys. Of an uploaded tree each chunk has to be sent: who knows
+// the digest of what others keep does not get it.
 package api

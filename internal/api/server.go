@@ -38,11 +38,18 @@ type Options struct {
 	Sessions   Sessions
 	Seeds      Seeds
 	Workspaces Workspaces
+	// Authority says whose requests count, and Objects what they are about; nil lets everybody
+	// in who can connect.
+	Authority Authority
+	Objects   Objects
 	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
+	// Recheck is how often a request that goes on is judged again; default 15 s. A feed ends
+	// within it after its caller was revoked.
+	Recheck time.Duration
 }
 
 // A viewer that has not read for writeWait is dropped.
@@ -62,6 +69,7 @@ type Server struct {
 	served chan struct{}
 	once   sync.Once
 	token  [32]byte // a digest, so that a comparison does not reveal the length
+	nonces nonces
 }
 
 var errClosing = errors.New("the worker stops")
@@ -73,6 +81,9 @@ func Serve(opts Options) (*Server, error) {
 	}
 	if opts.Alive <= 0 {
 		opts.Alive = 15 * time.Second
+	}
+	if opts.Recheck <= 0 {
+		opts.Recheck = 15 * time.Second
 	}
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})

@@ -42,7 +42,7 @@ func (k *Keeper) Judge(c Command) Verdict {
 		return v
 	}
 	v.Principal, v.Nonce, v.At = signed.Principal, signed.Nonce, signed.At
-	answer := a.Decide(access.Request{Who: signed.Principal, Verb: c.Verb, Object: c.Object})
+	answer := k.decide(a, access.Request{Who: signed.Principal, Verb: c.Verb, Object: c.Object})
 	if !answer.Allowed {
 		v.Refused = answer.Reason
 		return v
@@ -50,6 +50,15 @@ func (k *Keeper) Judge(c Command) Verdict {
 	v.Binding = answer.Binding
 	return v
 }
+
+// Decide says whether a principal may do something now.
+func (k *Keeper) Decide(r access.Request) access.Answer { return k.decide(k.Current(), r) }
+
+// Could says whether a principal may do something to an object that does not exist yet,
+// whatever the conditions.
+func (k *Keeper) Could(r access.Request) access.Answer { return k.Current().Could(r) }
+
+func (k *Keeper) decide(a *access.Access, r access.Request) access.Answer { return a.Decide(r) }
 
 type keeperKey struct{}
 

@@ -3,7 +3,6 @@ package conn
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -15,13 +14,21 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// A signer signs the commands of one run of ctl. The key is loaded once, so that a
+// A signer signs what one run of ctl commands and asks. The key is loaded once, so that a
 // passphrase is asked for once.
 type signer struct {
-	once sync.Once
-	key  ssh.Signer
-	who  string
-	err  error
+	key ssh.Signer
+	who string
+}
+
+type signerKey struct{}
+
+// signerOf returns the signer of this run of ctl.
+func signerOf(ctx context.Context, a *core.App, conf *config.Config) (signer, error) {
+	return core.Once(a, signerKey{}, func() (signer, error) {
+		key, who, err := principal(ctx, a, conf)
+		return signer{key, who}, err
+	})
 }
 
 // signed returns the arguments of a command with a signature, if the config says that
@@ -31,26 +38,56 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
 	}
-	t.signer.once.Do(func() { t.signer.key, t.signer.who, t.signer.err = principal(ctx, t.App, conf) })
-	if t.signer.err != nil {
-		return nil, core.Usage("%s: %v", doing, t.signer.err).Because(t.signer.err).
+	s, err := signerOf(ctx, t.App, conf)
+	if err != nil {
+		return nil, core.Usage("%s: %v", doing, err).Because(err).
 			Hinted("set principal and sign_with in %s", conf.Path())
 	}
 	raw, err := command.Marshal(args[0])
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err)
 	}
-	out, err := command.Sign(t.signer.key, t.signer.who, workflow, name, raw, time.Now())
+	out, err := command.Sign(s.key, s.who, workflow, name, raw, time.Now())
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err).Because(err)
 	}
 	return []any{out}, nil
 }
 
+// signsRequests returns what signs requests to workers, or nil if the config says that
+// workers ask for no signature. Without a key requests are not signed, and the worker says
+// what it refuses.
+func signsRequests(a *core.App, conf *config.Config) func(context.Context, command.Request) (string, error) {
+	if conf.Authority != config.AuthorityRequired {
+		return nil
+	}
+	return func(ctx context.Context, r command.Request) (string, error) {
+		s, err := signerOf(ctx, a, conf)
+		if errors.Is(err, errNoSigner) || err != nil && r.Target == statusTarget {
+			return "", nil
+		}
+		if err != nil {
+			return "", core.Usage("sign a request to a worker: %v", err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
+		}
+		header, err := command.SignRequest(s.key, s.who, r, time.Now())
+		if err != nil {
+			return "", core.Failed("%v", err).Because(err)
+		}
+		return header, nil
+	}
+}
+
+// statusTarget is what workers tell strangers, too. ctl looks for a worker with it, and says
+// what is wrong with the key when it has found one.
+const statusTarget = "/v1/status"
+
+// errNoSigner means that the config names no key.
+var errNoSigner = errors.New("commands must be signed, and the config has no sign_with")
+
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
 	if conf.SignWith == "" {
-		return nil, "", errors.New("commands must be signed, and the config has no sign_with")
+		return nil, "", errNoSigner
 	}
 	key, err := signkey.Load(ctx, a, conf.SignWith, sshsig.Choice{At: time.Now()})
 	if err != nil {

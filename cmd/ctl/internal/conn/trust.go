@@ -96,7 +96,7 @@ func apiClient(a *core.App, endpoint string) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := api.Connect(endpoint, conf.API)
+	c, err := api.Connect(endpoint, conf.API, signsRequests(a, conf))
 	switch {
 	case errors.Is(err, api.ErrConfig):
 		return nil, core.Usage("%v", err).Hinted("check the section api of the config").Because(err)
