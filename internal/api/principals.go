@@ -25,6 +25,7 @@ type Objects interface {
 // A caller is who makes a request.
 type caller struct {
 	principal string
+	groups    []string // that its certificate names
 	body      string // digest, as signed; empty if the caller signed nothing
 	// holds says why the proof does not count any more, or returns "".
 	holds func() string
@@ -67,7 +68,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 		}
 		n, err := to.needs(r)
 		if err == nil {
-			n, err = s.allow(r.Context(), c.principal, n)
+			n, err = s.allow(r.Context(), c, n)
 		}
 		if err != nil {
 			s.log.Info("api request refused", "principal", c.principal, "method", r.Method, "path", r.URL.Path, "err", err)
@@ -101,41 +102,41 @@ func (s *Server) prove(r *http.Request, to route) (*caller, error) {
 	if !to.head {
 		r.Body = command.SignedBody(r.Body, signed.Body)
 	}
-	return &caller{principal: signed.Principal, body: signed.Body, holds: func() string {
+	return &caller{principal: signed.Principal, groups: signed.Groups, body: signed.Body, holds: func() string {
 		return s.opts.Authority.Current().Revoked(signed.Key)
 	}}, nil
 }
 
 // allow refuses what a principal may not do. The need that it returns has all that is known
 // of the object.
-func (s *Server) allow(ctx context.Context, who string, n need) (need, error) {
+func (s *Server) allow(ctx context.Context, c *caller, n need) (need, error) {
 	switch {
 	case n.verb == "" && n.begins == "":
 		return n, nil
 	case n.verb == "":
-		return n, s.refusal(n, s.opts.Authority.Could(access.Request{Who: who, Verb: n.begins}))
+		return n, s.refusal(n, s.opts.Authority.Could(c.asks(n.begins, access.Object{})))
 	}
 	if n.session == "" && n.batch == "" && n.command == "" {
-		return n, s.refusal(n, s.judge(who, n))
+		return n, s.refusal(n, s.judge(c, n))
 	}
 	// Most principals need no condition, and then nobody has to be asked.
 	blind := n
 	blind.object = access.Object{Session: n.session, Host: n.object.Host, Unknown: true}
-	if n.begins == "" && s.judge(who, blind).Allowed {
+	if n.begins == "" && s.judge(c, blind).Allowed {
 		return blind, nil
 	}
 	o, known, err := s.find(ctx, n)
 	switch {
 	case err != nil:
-		return n, problem(http.StatusServiceUnavailable, ErrStore, "find out whether %s may do this: %v", who, err).hinted("try again when a worker of its zone answers")
+		return n, problem(http.StatusServiceUnavailable, ErrStore, "find out whether %s may do this: %v", c.principal, err).hinted("try again when a worker of its zone answers")
 	case known:
 		n.object, n.begins = o, ""
 	case n.begins != "":
-		return n, s.refusal(n, s.opts.Authority.Could(access.Request{Who: who, Verb: n.begins}))
+		return n, s.refusal(n, s.opts.Authority.Could(c.asks(n.begins, access.Object{})))
 	default:
 		n = blind
 	}
-	return n, s.refusal(n, s.judge(who, n))
+	return n, s.refusal(n, s.judge(c, n))
 }
 
 func (s *Server) find(ctx context.Context, n need) (access.Object, bool, error) {
@@ -157,8 +158,12 @@ func (s *Server) find(ctx context.Context, n need) (access.Object, bool, error) 
 // objectWait bounds the wait for a workflow that says what conditions see of it.
 const objectWait = 10 * time.Second
 
-func (s *Server) judge(who string, n need) access.Answer {
-	return s.opts.Authority.Decide(access.Request{Who: who, Verb: n.verb, Object: n.object})
+func (c *caller) asks(verb access.Verb, o access.Object) access.Request {
+	return access.Request{Who: c.principal, Groups: c.groups, Verb: verb, Object: o}
+}
+
+func (s *Server) judge(c *caller, n need) access.Answer {
+	return s.opts.Authority.Decide(c.asks(n.verb, n.object))
 }
 
 func (s *Server) refusal(n need, a access.Answer) error {
@@ -186,7 +191,7 @@ func (s *Server) watch(c *caller, n need, cancel context.CancelCauseFunc) (stop 
 			case <-t.C:
 			}
 			why := c.holds()
-			if a := s.judgeAgain(c.principal, n); why == "" && !a.Allowed {
+			if a := s.judgeAgain(c, n); why == "" && !a.Allowed {
 				why = a.Reason
 			}
 			if why != "" {
@@ -201,20 +206,20 @@ func (s *Server) watch(c *caller, n need, cancel context.CancelCauseFunc) (stop 
 	}
 }
 
-func (s *Server) judgeAgain(who string, n need) access.Answer {
+func (s *Server) judgeAgain(c *caller, n need) access.Answer {
 	switch {
 	case n.verb == "" && n.begins == "":
 		return access.Answer{Allowed: true}
 	case n.begins != "":
-		return s.opts.Authority.Could(access.Request{Who: who, Verb: n.begins})
+		return s.opts.Authority.Could(c.asks(n.begins, access.Object{}))
 	}
-	return s.judge(who, n)
+	return s.judge(c, n)
 }
 
 // may reports whether the caller may do something to a session, for handlers that show
 // several. A session whose object is not known now is one that the caller may not see.
 func (s *Server) may(ctx context.Context, verb access.Verb, session string) bool {
-	_, err := s.allow(ctx, callerOf(ctx).principal, need{verb: verb, session: session})
+	_, err := s.allow(ctx, callerOf(ctx), need{verb: verb, session: session})
 	return err == nil
 }
 

@@ -42,7 +42,7 @@ func (k *Keeper) Judge(c Command) Verdict {
 		return v
 	}
 	v.Principal, v.Nonce, v.At = signed.Principal, signed.Nonce, signed.At
-	answer := k.decide(a, access.Request{Who: signed.Principal, Verb: c.Verb, Object: c.Object})
+	answer := k.decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
 	if !answer.Allowed {
 		v.Refused = answer.Reason
 		return v

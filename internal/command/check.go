@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"golang.org/x/crypto/ssh"
+
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -35,7 +37,8 @@ type Received struct {
 type Signed struct {
 	Args      []byte // canonical, without the auth
 	Principal string
-	For       bool // a worker signed it for the principal
+	Groups    []string // that the certificate of the signer names
+	For       bool     // a worker signed it for the principal
 	At        time.Time
 	Nonce     string
 	Message   []byte // what was signed
@@ -92,9 +95,29 @@ func check(r Received, a *access.Access) (Signed, error) {
 	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), r.Now)
 	switch {
 	case err != nil:
-		return Signed{}, fmt.Errorf("%w: %w", ErrSignature, errors.Unwrap(err)) // which says the same first
+		return Signed{}, fmt.Errorf("%w: %w%s", ErrSignature, errors.Unwrap(err), loginHint(key, a.Signers(), err)) // which says the same first
 	case who != auth.Principal:
 		return Signed{}, fmt.Errorf("%w: it names %.100q, and %s signed it", ErrSignature, auth.Principal, who)
 	}
-	return Signed{Args: canonical, Principal: who, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
+	var groups []string
+	if cert, ok := key.(*ssh.Certificate); ok {
+		if groups, err = access.CertificateGroups(cert); err != nil {
+			return Signed{}, fmt.Errorf("%w: certificate %.100q: %w", ErrSignature, cert.KeyId, err)
+		}
+	}
+	return Signed{Args: canonical, Principal: who, Groups: groups, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
+}
+
+// loginHint says more of a certificate that does not count.
+func loginHint(key ssh.PublicKey, signers *sshsig.Allowed, err error) string {
+	cert, ok := key.(*ssh.Certificate)
+	switch {
+	case !ok:
+		return ""
+	case errors.Is(err, sshsig.ErrNotNow):
+		return ": log in again (`ctl login`)"
+	case errors.Is(err, sshsig.ErrNotAllowed) && !signers.Certifies(cert.SignatureKey):
+		return fmt.Sprintf(": the access file does not list the authority of certificate %.100q, %s: log in again (`ctl login`)", cert.KeyId, ssh.FingerprintSHA256(cert.SignatureKey))
+	}
+	return ""
 }

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +138,41 @@ func TestNobodySpeaksForAnother(t *testing.T) {
 	}
 	if _, err := command.Check(received(nil), a); !errors.Is(err, command.ErrUnsigned) {
 		t.Errorf("nothing at all: %v", err)
+	}
+}
+
+func TestTheGroupsOfACertificateCountOnlyIfItsAuthorityIsListed(t *testing.T) {
+	a := team(t, "")
+	give := func(ca byte, groups string) (command.Signed, error) {
+		user, _ := key(t, 4)
+		authority, _ := key(t, ca)
+		cert := &ssh.Certificate{Key: user.PublicKey(), CertType: ssh.UserCert, KeyId: "dora/1", ValidPrincipals: []string{"dora@example.com"},
+			ValidAfter: uint64(noon.Add(-time.Minute).Unix()), ValidBefore: uint64(noon.Add(time.Hour).Unix()),
+			Permissions: ssh.Permissions{Extensions: map[string]string{access.GroupsExtension: groups}}}
+		if err := cert.SignCert(rand.Reader, authority); err != nil {
+			t.Fatal(err)
+		}
+		signer, err := ssh.NewCertSigner(cert, user)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := command.Sign(signer, "dora@example.com", "session/s1", "message", []byte(`{}`), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return command.Check(received(raw), a)
+	}
+	if s, err := give(3, `["ops","sre"]`); err != nil || !slices.Equal(s.Groups, []string{"ops", "sre"}) {
+		t.Errorf("groups %q, %v", s.Groups, err)
+	}
+	if s, err := give(9, `["ops"]`); !errors.Is(err, command.ErrSignature) || len(s.Groups) > 0 || !strings.Contains(err.Error(), "does not list the authority") || !strings.Contains(err.Error(), "ctl login") {
+		t.Errorf("of an authority that nobody listed: groups %q, %v", s.Groups, err)
+	}
+	if s, err := give(3, `"ops"`); !errors.Is(err, command.ErrSignature) || len(s.Groups) > 0 {
+		t.Errorf("groups that cannot be read: %q, %v", s.Groups, err)
+	}
+	if s, err := command.Check(received(sign(t, 1, "alice", `{}`)), a); err != nil || s.Groups != nil {
+		t.Errorf("a plain key has groups %q, %v", s.Groups, err)
 	}
 }
 

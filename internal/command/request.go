@@ -142,6 +142,7 @@ func ParseProof(header string) (Proof, error) {
 // A SignedRequest is one whose signature counts.
 type SignedRequest struct {
 	Principal string
+	Groups    []string      // that its certificate names
 	Key       ssh.PublicKey // or certificate
 	Body      string        // as in Request
 	At        time.Time
@@ -180,11 +181,17 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 	who, err := sshsig.Verify(armored, RequestNamespace, message, a.Signers(), now)
 	switch {
 	case err != nil:
-		return SignedRequest{}, fmt.Errorf("%w: %w", ErrSignature, errors.Unwrap(err)) // which says the same first
+		return SignedRequest{}, fmt.Errorf("%w: %w%s", ErrSignature, errors.Unwrap(err), loginHint(key, a.Signers(), err)) // which says the same first
 	case who != p.Principal:
 		return SignedRequest{}, fmt.Errorf("%w: it names %.100q, and %s signed it", ErrSignature, p.Principal, who)
 	}
-	return SignedRequest{Principal: who, Key: key, Body: p.Body, At: at, Nonce: p.Nonce}, nil
+	var groups []string
+	if cert, ok := key.(*ssh.Certificate); ok {
+		if groups, err = access.CertificateGroups(cert); err != nil {
+			return SignedRequest{}, fmt.Errorf("%w: certificate %.100q: %w", ErrSignature, cert.KeyId, err)
+		}
+	}
+	return SignedRequest{Principal: who, Groups: groups, Key: key, Body: p.Body, At: at, Nonce: p.Nonce}, nil
 }
 
 // BodyDigest is the digest of a body for [Request].

@@ -68,6 +68,7 @@ func (c *Config) check() []Problem {
 		add("store.id", "%q is not a store's id: 32 hex digits, as `ctl status` shows it", shorten(c.Store.ID))
 	}
 	p = append(p, c.checkAPI()...)
+	p = append(p, c.checkLogin()...)
 	if !slices.Contains([]string{"json", "text"}, c.Log.Format) {
 		add("log.format", "%q is neither json nor text", c.Log.Format)
 	}
@@ -377,7 +378,7 @@ func (c *Config) CheckFiles() error {
 			secret(key+".key", t.Key)
 		}
 	}
-	return newError(c.path, p)
+	return newError(c.path, append(p, c.checkLoginFiles()...))
 }
 
 func checkSecretFile(path string) error {

@@ -32,7 +32,10 @@ type Config struct {
 	WorkerKey string `yaml:"worker_key"`
 	// Principal is the name under which ctl signs. A certificate names its own.
 	Principal string `yaml:"principal"`
-	// SignWith is a private key file, agent, or agent:SHA256:….
+	// Login says how people get certificates for their commands.
+	Login Login `yaml:"login"`
+	// SignWith is a private key file, agent, agent:SHA256:…, or login. By default ctl signs
+	// commands with the certificate of `ctl login`, and decisions with nothing.
 	SignWith string   `yaml:"sign_with"`
 	Timeouts Timeouts `yaml:"timeouts"`
 	// Identity is the worker's name; by default the machine's.
@@ -260,6 +263,7 @@ func Default() *Config {
 		Log:       Log{Format: "json", Level: "info"},
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
+		Login:     defaultLogin(),
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
 		Hosts:     Hosts{Check: 6 * time.Hour, Leftovers: 6 * time.Hour},

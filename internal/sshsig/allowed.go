@@ -119,6 +119,11 @@ func (a *Allowed) Authority() bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority })
 }
 
+// Certifies reports whether a key is that of a certificate authority.
+func (a *Allowed) Certifies(key ssh.PublicKey) bool {
+	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority && bytes.Equal(l.key, key.Marshal()) })
+}
+
 // Same reports whether two names are one person's.
 func (a *Allowed) Same(one, other string) bool { return a.person(one) == a.person(other) }
 

@@ -182,6 +182,7 @@ func (f *File) listOf(key string, node ast.Node, v reflect.Value) {
 		f.problem(lineOf(node), key, "%s takes a list, such as [a, b]", key)
 		return
 	}
+	v.SetZero() // a list replaces the default
 	for i, n := range list.Values {
 		full := fmt.Sprintf("%s[%d]", key, i)
 		f.Lines[full] = lineOf(n)
