@@ -82,6 +82,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if keeper != nil {
 		opts.Authority, opts.Objects = keeper, temporal
 	}
+	offerTokens(ctx, &opts, conf, keeper, blobs, log)
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err

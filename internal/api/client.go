@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/tokens"
 )
 
 // ErrUnreachable means that no worker answers. Unless the error says otherwise, nothing was
@@ -81,6 +82,9 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 			return localsocket.Dial(ctx, path, opts.Owners...)
 		}
 	case "http":
+		if strings.HasPrefix(opts.Token, tokens.Prefix) {
+			return nil, fmt.Errorf("%s: %s", endpoint, secretTokens)
+		}
 		if !loopbackName(u.Host) {
 			return nil, fmt.Errorf("%s is neither loopback nor https: it would show the token and all text to the network", endpoint)
 		}

@@ -31,6 +31,10 @@
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
+//	GET  /v1/api-tokens                      the API tokens of programs, a list of access.Token
+//	POST /v1/api-tokens                      NewToken → MadeToken, which has the secret
+//	DELETE /v1/api-tokens/{name}             revokes one → access.Token
+//	POST /v1/api-tokens/certificate          a public key of the token that calls → Certificate
 //
 //	* valid only with the digest in the trailer
 //
@@ -62,7 +66,8 @@
 //
 // With an [Authority], each request needs a principal and what the table of routes says. The
 // header [command.RequestHeader] proves the principal: a signature of the method, the path
-// with its query, the digest of the body, the time and a nonce. A request counts once. One
+// with its query, the digest of the body, the time and a nonce. A program shows its API
+// token in the header Authorization instead. A signed request counts once. One
 // that goes on is judged again every few seconds. Strangers get the status, without what
 // tells of the store and of keys. Of an uploaded tree each chunk has to be sent: who knows
 // the digest of what others keep does not get it.

@@ -1,15 +1,18 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/tokens"
 )
 
 // Objects says what conditions of the access file see of things. Known false means that
@@ -25,8 +28,10 @@ type Objects interface {
 // A caller is who makes a request.
 type caller struct {
 	principal string
-	groups    []string // that its certificate names
-	body      string // digest, as signed; empty if the caller signed nothing
+	groups    []string     // that its certificate names
+	key       string       // fingerprint of the key that signed
+	token     access.Token // with which it calls, or none
+	body      string       // digest, as signed; empty if the caller signed nothing
 	// holds says why the proof does not count any more, or returns "".
 	holds func() string
 }
@@ -89,6 +94,13 @@ func (s *Server) prove(r *http.Request, to route) (*caller, error) {
 	unauthorized := func(err error) error {
 		return problem(http.StatusUnauthorized, ErrUnauthorized, "this request does not count: %v", err).hinted(signHint)
 	}
+	if secret, ok := apiToken(r); ok {
+		c, err := s.proveToken(secret)
+		if err != nil {
+			return nil, unauthorized(err)
+		}
+		return c, nil
+	}
 	if len(r.Header.Values(command.RequestHeader)) > 1 {
 		return nil, unauthorized(errors.New("it has several headers " + command.RequestHeader))
 	}
@@ -102,9 +114,33 @@ func (s *Server) prove(r *http.Request, to route) (*caller, error) {
 	if !to.head {
 		r.Body = command.SignedBody(r.Body, signed.Body)
 	}
-	return &caller{principal: signed.Principal, groups: signed.Groups, body: signed.Body, holds: func() string {
-		return s.opts.Authority.Current().Revoked(signed.Key)
+	return &caller{principal: signed.Principal, groups: signed.Groups, key: signed.Fingerprint, body: signed.Body, holds: func() string {
+		return cmp.Or(s.opts.Authority.Current().Revoked(signed.Key), s.opts.Authority.Ended(signed.Principal))
 	}}, nil
+}
+
+// apiToken returns the API token of a request.
+func apiToken(r *http.Request) (string, bool) {
+	secret, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	return secret, ok && strings.HasPrefix(secret, tokens.Prefix)
+}
+
+func (s *Server) proveToken(secret string) (*caller, error) {
+	switch {
+	case s.opts.Tokens == nil:
+		return nil, errors.New("this worker takes no API tokens")
+	case !s.secure:
+		return nil, errors.New("API tokens are taken over a unix socket or TLS only")
+	}
+	t, err := s.opts.Tokens.Shown(secret)
+	if err != nil {
+		return nil, err
+	}
+	who := t.Principal()
+	if why := s.opts.Authority.Ended(who); why != "" {
+		return nil, errors.New(why)
+	}
+	return &caller{principal: who, token: t, holds: func() string { return s.opts.Authority.Ended(who) }}, nil
 }
 
 // allow refuses what a principal may not do. The need that it returns has all that is known
@@ -228,6 +264,8 @@ type Authority interface {
 	Current() *access.Access
 	Decide(access.Request) access.Answer
 	Could(access.Request) access.Answer
+	// Ended says why a principal does not count any more, or returns "".
+	Ended(who string) string
 }
 
 var _ Authority = (*authority.Keeper)(nil)

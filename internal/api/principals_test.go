@@ -11,6 +11,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +26,7 @@ import (
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/tokens"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -66,8 +68,19 @@ func accessFile(t testing.TB, more string) *access.Access {
 // A law is an Authority whose file a test can change.
 type law struct {
 	sync.Mutex
-	a *access.Access
+	a    *access.Access
+	book *tokens.Book
 }
+
+func (l *law) keeper() *authority.Keeper {
+	k := authority.Fixed(l.Current(), time.Now)
+	if l.book != nil {
+		k.Know(l.book)
+	}
+	return k
+}
+
+func (l *law) Ended(who string) string { return l.keeper().Ended(who) }
 
 func (l *law) set(a *access.Access) {
 	l.Lock()
@@ -82,10 +95,10 @@ func (l *law) Current() *access.Access {
 }
 
 func (l *law) Decide(r access.Request) access.Answer {
-	return authority.Fixed(l.Current(), time.Now).Decide(r)
+	return l.keeper().Decide(r)
 }
 func (l *law) Could(r access.Request) access.Answer {
-	return authority.Fixed(l.Current(), time.Now).Could(r)
+	return l.keeper().Could(r)
 }
 
 // things are Objects by name. A name without an object is one that Temporal does not know.
@@ -131,6 +144,13 @@ func lockedBench(t *testing.T) *court {
 	c.bench = serve(t, func(o *Options) {
 		o.Authority, o.Objects, o.Recheck = c.law, c.things, 20*time.Millisecond
 		o.Workspaces = emptyFolders{}
+		c.law.book = tokens.Open(o.Store, slog.New(slog.DiscardHandler))
+		if err := c.law.book.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.Tokens, o.Certify = c.law.book, func(principal, key string, life time.Duration) (string, error) {
+			return fmt.Sprint("certificate of ", principal, " for ", key, " ", life.Round(time.Minute)), nil
+		}
 	})
 	return c
 }
@@ -220,6 +240,10 @@ var example = map[string]string{
 	"GET /v1/snapshots/{id}":                           "/v1/snapshots/s1.snap-20260101t000000-012345",
 	"GET /v1/snapshots/{id}/export":                    "/v1/snapshots/s1.snap-20260101t000000-012345/export",
 	"DELETE /v1/snapshots/{id}":                        "/v1/snapshots/s1.snap-20260101t000000-012345",
+	"GET /v1/api-tokens":                               "/v1/api-tokens",
+	"POST /v1/api-tokens":                              "/v1/api-tokens",
+	"DELETE /v1/api-tokens/{name}":                     "/v1/api-tokens/ci",
+	"POST /v1/api-tokens/certificate":                  "/v1/api-tokens/certificate",
 	"/":                                                "/v2/anything",
 }
 
@@ -340,7 +364,7 @@ func TestAStrangerReadsNothing(t *testing.T) {
 func TestWhoHasNoRoleMayDoNothing(t *testing.T) {
 	c := lockedBench(t)
 	for _, r := range routes {
-		if r.open || r.pattern == "/" {
+		if r.open || r.pattern == "/" || r.pattern == "POST /v1/api-tokens/certificate" {
 			continue
 		}
 		target, method := example[r.pattern], methodOf(r.pattern)
@@ -363,7 +387,7 @@ func TestAViewerReadsAndDoesNothingElse(t *testing.T) {
 	c.sessions.closed.Store(true) // so that feeds end
 	c.keep("s1", 1, 1, entry(1, "a", "hello"))
 	for _, r := range routes {
-		if r.open || r.pattern == "/" {
+		if r.open || r.pattern == "/" || r.pattern == "POST /v1/api-tokens/certificate" {
 			continue
 		}
 		target, method := example[r.pattern], methodOf(r.pattern)

@@ -61,6 +61,10 @@ var routes = []route{
 	{pattern: "GET /v1/snapshots/{id}", serve: (*Server).snapshot, needs: ofSnapshot(access.SessionRead)},
 	{pattern: "GET /v1/snapshots/{id}/export", serve: (*Server).exportSnapshot, needs: ofSnapshot(access.SessionRead)},
 	{pattern: "DELETE /v1/snapshots/{id}", serve: (*Server).deleteSnapshot, needs: ofSnapshot(access.SnapshotWrite)},
+	{pattern: "GET /v1/api-tokens", serve: (*Server).apiTokens, needs: ofTokens},
+	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
+	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},
+	{pattern: "POST /v1/api-tokens/certificate", serve: (*Server).certifyToken, needs: anybody},
 	{pattern: "/", serve: (*Server).nowhere, needs: anybody},
 }
 
@@ -77,6 +81,8 @@ func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {
 }
 
 func anybody(*http.Request) (need, error) { return need{}, nil }
+
+func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite}, nil }
 
 // some needs a verb for an object that does not exist yet.
 func some(verb access.Verb) func(*http.Request) (need, error) {

@@ -144,9 +144,11 @@ type SignedRequest struct {
 	Principal string
 	Groups    []string      // that its certificate names
 	Key       ssh.PublicKey // or certificate
-	Body      string        // as in Request
-	At        time.Time
-	Nonce     string
+	// Fingerprint is that of the key, without its certificate.
+	Fingerprint string
+	Body        string // as in Request
+	At          time.Time
+	Nonce       string
 }
 
 // CheckRequest verifies a request by its header. The error wraps one of the Err values. The
@@ -186,12 +188,14 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 		return SignedRequest{}, fmt.Errorf("%w: it names %.100q, and %s signed it", ErrSignature, p.Principal, who)
 	}
 	var groups []string
+	fingerprint := ssh.FingerprintSHA256(key)
 	if cert, ok := key.(*ssh.Certificate); ok {
+		fingerprint = ssh.FingerprintSHA256(cert.Key)
 		if groups, err = access.CertificateGroups(cert); err != nil {
 			return SignedRequest{}, fmt.Errorf("%w: certificate %.100q: %w", ErrSignature, cert.KeyId, err)
 		}
 	}
-	return SignedRequest{Principal: who, Groups: groups, Key: key, Body: p.Body, At: at, Nonce: p.Nonce}, nil
+	return SignedRequest{Principal: who, Groups: groups, Key: key, Fingerprint: fingerprint, Body: p.Body, At: at, Nonce: p.Nonce}, nil
 }
 
 // BodyDigest is the digest of a body for [Request].
