@@ -83,6 +83,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		opts.Authority, opts.Objects = keeper, temporal
 	}
 	offerTokens(ctx, &opts, conf, keeper, blobs, log)
+	closeLogin, err := offerLogin(&opts, conf, keeper, log)
+	if err != nil {
+		return err
+	}
+	defer closeLogin()
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err

@@ -30,7 +30,9 @@ func offerTokens(ctx context.Context, opts *api.Options, conf *config.Config, k 
 	k.Know(book)
 	opts.Tokens = book
 	if path := conf.Login.CertificateKey; path != "" {
-		opts.Certify = func(principal, key string, life time.Duration) (string, error) { return certify(path, principal, key, life) }
+		opts.Certify = func(principal, key string, life time.Duration) (string, error) {
+			return certify(path, principal, key, life)
+		}
 	}
 }
 

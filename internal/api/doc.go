@@ -7,6 +7,9 @@
 // connection or the worker, and drops data that it already has.
 //
 //	GET  /v1/status                          Status
+//	GET  /v1/login                           where people log in → login.Settings
+//	POST /v1/login                           an ID token and a key, login.Request → login.Certificate
+//	POST /v1/whoami                          a signed command → Caller
 //	GET  /v1/sessions/{id}/feed?from=SEQ     Events as JSON lines until the session has closed
 //	GET  /v1/sessions/{id}/transcript?from=  the same, up to the newest entry
 //	GET  /v1/sessions/{id}/live              the state of this worker's pump
@@ -61,6 +64,9 @@
 // user of the machine, but no browser. Any other address needs a certificate and a bearer
 // token. Seeds, secret answers and tokens for git servers travel only over a unix socket or
 // TLS. A token is never in a URL or a log.
+//
+// Where people log in, /v1/login needs no bearer token: the caller has none yet, and an ID
+// token with the proof of a key is a credential itself. So is the signature for /v1/whoami.
 //
 // # Who may do what
 //

@@ -14,7 +14,8 @@ type route struct {
 	pattern string
 	serve   func(*Server, http.ResponseWriter, *http.Request)
 	needs   func(*http.Request) (need, error)
-	// open routes also answer to strangers, and tell them less.
+	// open routes also answer to strangers. The status tells them less, and the others want
+	// another proof.
 	open bool
 	// head says that the signed digest is of the first line of the body only, which has the
 	// digests of the rest.
@@ -37,6 +38,9 @@ type need struct {
 // routes are all places of the API.
 var routes = []route{
 	{pattern: "GET /v1/status", serve: (*Server).status, needs: anybody, open: true},
+	{pattern: "GET /v1/login", serve: (*Server).loginSettings, needs: anybody, open: true},
+	{pattern: "POST /v1/login", serve: (*Server).logIn, needs: anybody, open: true},
+	{pattern: "POST /v1/whoami", serve: (*Server).whoami, needs: anybody, open: true},
 	{pattern: "GET /v1/sessions/{id}/feed", serve: (*Server).feed, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/transcript", serve: (*Server).transcript, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/live", serve: (*Server).live, needs: session(access.SessionRead)},

@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -46,6 +47,10 @@ type Options struct {
 	// (a line as in a .pub file). Either may be nil.
 	Tokens  Tokens
 	Certify func(principal, key string, lifetime time.Duration) (certificate string, err error)
+	// Login gives certificates to people; nil means that nobody logs in here.
+	Login Logins
+	// Access returns the access file in force; nil means that there is none.
+	Access func() *access.Access
 	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
@@ -208,7 +213,7 @@ func (s *Server) Close() error {
 
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if _, own := apiToken(r); s.opts.Token != "" && !(own && s.opts.Authority != nil) {
+		if s.opts.Token != "" && !s.needsNoToken(r) {
 			shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			digest := sha256.Sum256([]byte(shown))
 			if !ok || subtle.ConstantTimeCompare(digest[:], s.token[:]) != 1 {

@@ -33,6 +33,9 @@ const (
 // Device asks the issuer for a code, shows it, and waits until a person has entered it. It
 // returns the ID token. The error wraps ErrIssuer or ErrRefused, or is that of ctx.
 func Device(ctx context.Context, s Settings, show func(Code)) (idToken string, err error) {
+	if !webPage(s.Issuer) {
+		return "", fmt.Errorf("%w: the issuer %.200q is not https://… (http only on loopback)", ErrRefused, s.Issuer)
+	}
 	client := newClient(s.Issuer, nil)
 	defer client.CloseIdleConnections()
 	ctx = oidc.ClientContext(ctx, client)
