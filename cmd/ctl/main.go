@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/session"
 	"fairlead.dev/fairlead/cmd/ctl/internal/snapshot"
 	"fairlead.dev/fairlead/cmd/ctl/internal/stack"
+	"fairlead.dev/fairlead/cmd/ctl/internal/token"
 )
 
 // commands are in the order of --help.
@@ -43,6 +44,7 @@ var commands = []func(*core.App) *cobra.Command{
 	schedule.Command,
 	policy.Command,
 	access.Command,
+	token.Command,
 }
 
 func main() {

@@ -31,6 +31,24 @@ func signerOf(ctx context.Context, a *core.App, conf *config.Config) (signer, er
 	})
 }
 
+type programKey struct{}
+
+// signerOf returns what signs commands: a program signs with the certificate of its API
+// token, for which a worker has to be up.
+func (t *Conn) signerOf(ctx context.Context, conf *config.Config) (signer, error) {
+	token, err := apiToken(t.App, conf)
+	switch {
+	case err != nil:
+		return signer{}, err
+	case token == "":
+		return signerOf(ctx, t.App, conf)
+	}
+	return core.Once(t.App, programKey{}, func() (signer, error) {
+		key, who, err := certified(ctx, t.App, t)
+		return signer{key, who}, err
+	})
+}
+
 // signed returns the arguments of a command with a signature, if the config says that
 // workers require one.
 func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []any) ([]any, error) {
@@ -38,7 +56,11 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
 	}
-	s, err := signerOf(ctx, t.App, conf)
+	s, err := t.signerOf(ctx, conf)
+	var own *core.Error
+	if errors.As(err, &own) {
+		return nil, err
+	}
 	if err != nil {
 		return nil, core.Usage("%s: %v", doing, err).Because(err).
 			Hinted("set principal and sign_with in %s", conf.Path())

@@ -263,6 +263,10 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 			}
 		}
 	}
+	proof, err := proofOf(a, conf)
+	if err != nil {
+		return nil, nil, err
+	}
 	known, answered := knownAddresses(a, conf.API), map[string]bool{}
 	var silent []WorkerView
 	for _, p := range polls {
@@ -273,7 +277,7 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 			if err := checkHint(p.API, conf.API, known); err != nil {
 				return api.Status{}, err
 			}
-			c, err := api.Connect(p.API, conf.API, signsRequests(a, conf))
+			c, err := api.Connect(p.API, conf.API, proof)
 			if err != nil {
 				return api.Status{}, err
 			}
