@@ -68,6 +68,10 @@ var rules = []rule{
 	{module + "conversation/wire", []string{"conversation", "activities", "internal/lab"}, []string{"cmd/ctl", "snapshots"},
 		"conversation and activities read codex's lines; workflows see what a pump made of them"},
 	{"cel.dev/cel-go", []string{"internal/policy"}, nil, "internal/policy evaluates rules"},
+	{"github.com/coreos/go-oidc", []string{"internal/login"}, nil, "internal/login verifies ID tokens"},
+	{"golang.org/x/oauth2", []string{"internal/login"}, nil, "internal/login knows the flow for devices"},
+	{"github.com/zitadel/oidc", []string{"internal/lab"}, nil, "an identity provider is for tests"},
+	{module + "internal/login", []string{"cmd", "internal/api", "internal/lab"}, nil, "workers let people log in at their API, and ctl asks them"},
 	{module + "internal/policy", []string{"activities", "workflows", "cmd", "internal/lab"}, nil,
 		"the caller of a policy gives the facts"},
 	{module + "internal/sshsig", []string{"internal/policy", "workflows", "cmd", "internal/lab"}, nil,
@@ -211,6 +215,7 @@ var floors = []floor{
 		"batch":    {"core", "conn", "show", "start"},
 		"schedule": {"core", "conn", "show", "start", "batch"},
 		"policy":   {"core"},
+		"login":    {"core", "conn", "signkey"},
 		"stack":    {"core", "conn", "show"},
 	}},
 	{"workflows/", map[string][]string{ // a schedule starts the others; none else imports another one

@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/host"
+	"fairlead.dev/fairlead/cmd/ctl/internal/login"
 	"fairlead.dev/fairlead/cmd/ctl/internal/policy"
 	"fairlead.dev/fairlead/cmd/ctl/internal/schedule"
 	"fairlead.dev/fairlead/cmd/ctl/internal/seed"
@@ -44,6 +45,9 @@ var commands = []func(*core.App) *cobra.Command{
 	schedule.Command,
 	policy.Command,
 	access.Command,
+	login.Login,
+	login.Logout,
+	login.Whoami,
 	token.Command,
 }
 

@@ -2,6 +2,8 @@ package main
 
 import (
 	"log/slog"
+	"os"
+	"path/filepath"
 
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
@@ -28,4 +30,17 @@ func offerLogin(opts *api.Options, conf *config.Config, keeper *authority.Keeper
 	}
 	opts.Login = desk
 	return desk.Close, nil
+}
+
+// loginFolders returns the folders in which `ctl login` keeps keys by default, here and on
+// hosts: a command that read one could sign for a person.
+func loginFolders() []string {
+	all := []string{"~/.local/state/fairlead/login"}
+	if state := os.Getenv("FAIRLEAD_STATE"); filepath.IsAbs(state) {
+		all = append(all, filepath.Join(state, "login"))
+	}
+	if base := os.Getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		all = append(all, filepath.Join(base, "fairlead", "login"))
+	}
+	return all
 }

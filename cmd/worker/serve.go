@@ -131,7 +131,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
 	})
 	defer pool.Close()
-	private := append(conf.Private(), runtimeDir())
+	private := append(append(conf.Private(), runtimeDir()), loginFolders()...)
 	if agent := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(agent) {
 		private = append(private, agent)
 	}

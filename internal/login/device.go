@@ -36,7 +36,7 @@ func Device(ctx context.Context, s Settings, show func(Code)) (idToken string, e
 	if !webPage(s.Issuer) {
 		return "", fmt.Errorf("%w: the issuer %.200q is not https://… (http only on loopback)", ErrRefused, s.Issuer)
 	}
-	client := newClient(s.Issuer, nil)
+	client := newClient(s.Issuer)
 	defer client.CloseIdleConnections()
 	ctx = oidc.ClientContext(ctx, client)
 	provider, err := oidc.NewProvider(ctx, s.Issuer)

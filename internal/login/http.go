@@ -23,8 +23,8 @@ var (
 	errOften = errors.New("the issuer was asked too often: try again in a minute")
 )
 
-// newClient returns a client for an issuer. pace may be nil.
-func newClient(issuer string, pace *rate.Limiter) *http.Client {
+// newClient returns a client for an issuer.
+func newClient(issuer string) *http.Client {
 	next := &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
 		TLSHandshakeTimeout:    answerWait,
@@ -34,7 +34,7 @@ func newClient(issuer string, pace *rate.Limiter) *http.Client {
 		IdleConnTimeout:        30 * time.Second,
 	}
 	return &http.Client{
-		Transport: &bounded{next: next, secure: strings.HasPrefix(issuer, "https:"), pace: pace},
+		Transport: &bounded{next: next, secure: strings.HasPrefix(issuer, "https:")},
 		Timeout:   answerWait,
 		CheckRedirect: func(_ *http.Request, before []*http.Request) error {
 			if len(before) > maxRedirects {
@@ -43,6 +43,14 @@ func newClient(issuer string, pace *rate.Limiter) *http.Client {
 			return nil
 		},
 	}
+}
+
+// paced returns a client of newClient that asks less often, with the same connections.
+func paced(c *http.Client, pace *rate.Limiter) *http.Client {
+	own, by := *c, *c.Transport.(*bounded)
+	by.pace = pace
+	own.Transport = &by
+	return &own
 }
 
 // A bounded transport reads answers up to maxAnswer, and leaves https for nothing.

@@ -33,7 +33,7 @@ func TestAnIssuerOfHTTPSLeadsToNothingElse(t *testing.T) {
 	defer plain.Close()
 	secure := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, plain.URL, http.StatusFound) }))
 	defer secure.Close()
-	c := newClient(secure.URL, nil)
+	c := newClient(secure.URL)
 	c.Transport.(*bounded).next.TLSClientConfig = secure.Client().Transport.(*http.Transport).TLSClientConfig
 	defer c.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, secure.URL, nil)

@@ -454,6 +454,17 @@ func TestCallersCannotMakeAWorkerFloodTheIssuer(t *testing.T) {
 		t.Errorf("the issuer was asked for its keys %d times", n)
 	}
 	m.logIn(m.issuer.Token(m.issuer.Claims("dora"))) // whose key is known
+	later := time.Now().Add(11 * time.Minute)        // and after the settings of the issuer have to be read again
+	m.now.Store(&later)
+	for i := range 30 {
+		token := issuer.Sign(t, jose.RS256, fmt.Sprint("unknown-", i), stranger, m.issuer.Claims("dora"))
+		if _, err := m.desk.Certify(t.Context(), request(t, key, token)); err == nil {
+			t.Fatal("a stranger's token counts")
+		}
+	}
+	claims := m.issuer.Claims("dora")
+	claims["iat"] = later.Unix()
+	m.logIn(m.issuer.Token(claims))
 }
 
 func TestOldCertificatesCountUntilTheirAuthorityIsTakenOut(t *testing.T) {

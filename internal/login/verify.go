@@ -93,8 +93,7 @@ func NewVerifier(s Settings, c Claims, now func() time.Time) *Verifier {
 		now = time.Now
 	}
 	v := &Verifier{settings: s, claims: c, now: now, known: make(chan keys, 1),
-		// A caller can make us look for a key, by naming one that is not known.
-		http: newClient(s.Issuer, rate.NewLimiter(rate.Every(2*time.Second), 20))}
+		http: newClient(s.Issuer)}
 	v.known <- keys{}
 	return v
 }
@@ -207,7 +206,7 @@ func (v *Verifier) keys(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 	}
 	asking := v.flight.DoChan("issuer", func() (any, error) {
 		// The result is for all who wait: ctx is that of one of them. The client has time-outs.
-		read, err := v.discover(oidc.ClientContext(context.WithoutCancel(ctx), v.http))
+		read, err := v.discover(context.WithoutCancel(ctx))
 		if err == nil {
 			<-v.known
 			v.known <- read
@@ -226,7 +225,7 @@ func (v *Verifier) keys(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 }
 
 func (v *Verifier) discover(ctx context.Context) (keys, error) {
-	provider, err := oidc.NewProvider(ctx, v.settings.Issuer)
+	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, v.http), v.settings.Issuer)
 	if err != nil {
 		return keys{}, fmt.Errorf("%w: read the settings of %s: %s", ErrIssuer, v.settings.Issuer, brief(err))
 	}
@@ -236,7 +235,9 @@ func (v *Verifier) discover(ctx context.Context) (keys, error) {
 	if err := provider.Claims(&own); err != nil || own.Keys == "" {
 		return keys{}, fmt.Errorf("%w: the settings of %s name no keys (jwks_uri)", ErrIssuer, v.settings.Issuer)
 	}
-	set := &keySet{oidc.NewRemoteKeySet(ctx, own.Keys)}
+	// A caller can make us look for a key, by naming one that is not known.
+	seldom := paced(v.http, rate.NewLimiter(rate.Every(2*time.Second), 20))
+	set := &keySet{oidc.NewRemoteKeySet(oidc.ClientContext(ctx, seldom), own.Keys)}
 	return keys{since: v.now(), by: oidc.NewVerifier(v.settings.Issuer, set, &oidc.Config{
 		ClientID: v.settings.ClientID, SupportedSigningAlgs: algorithms, Now: v.now,
 	})}, nil

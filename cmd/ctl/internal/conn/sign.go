@@ -23,28 +23,18 @@ type signer struct {
 
 type signerKey struct{}
 
-// signerOf returns the signer of this run of ctl.
+// signerOf returns the signer of this run of ctl. A program signs with the certificate of its
+// API token, for which a worker has to be up.
 func signerOf(ctx context.Context, a *core.App, conf *config.Config) (signer, error) {
 	return core.Once(a, signerKey{}, func() (signer, error) {
+		token, err := apiToken(a, conf)
+		switch {
+		case err != nil:
+			return signer{}, err
+		case token != "":
+			return certified(ctx, a)
+		}
 		key, who, err := principal(ctx, a, conf)
-		return signer{key, who}, err
-	})
-}
-
-type programKey struct{}
-
-// signerOf returns what signs commands: a program signs with the certificate of its API
-// token, for which a worker has to be up.
-func (t *Conn) signerOf(ctx context.Context, conf *config.Config) (signer, error) {
-	token, err := apiToken(t.App, conf)
-	switch {
-	case err != nil:
-		return signer{}, err
-	case token == "":
-		return signerOf(ctx, t.App, conf)
-	}
-	return core.Once(t.App, programKey{}, func() (signer, error) {
-		key, who, err := certified(ctx, t.App, t)
 		return signer{key, who}, err
 	})
 }
@@ -56,40 +46,34 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
 	}
-	s, err := t.signerOf(ctx, conf)
-	var own *core.Error
-	if errors.As(err, &own) {
-		return nil, err
-	}
+	key, who, err := Principal(ctx, t.App, doing)
 	if err != nil {
-		return nil, core.Usage("%s: %v", doing, err).Because(err).
-			Hinted("set principal and sign_with in %s", conf.Path())
+		return nil, err
 	}
 	raw, err := command.Marshal(args[0])
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err)
 	}
-	out, err := command.Sign(s.key, s.who, workflow, name, raw, time.Now())
+	out, err := command.Sign(key, who, workflow, name, raw, time.Now())
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err).Because(err)
 	}
 	return []any{out}, nil
 }
 
-// signsRequests returns what signs requests to workers, or nil if the config says that
-// workers ask for no signature. Without a key requests are not signed, and the worker says
-// what it refuses.
+// signsRequests returns what signs requests to workers. Without a key requests are not
+// signed, and the worker says what it refuses.
 func signsRequests(a *core.App, conf *config.Config) func(context.Context, command.Request) (string, error) {
-	if conf.Authority != config.AuthorityRequired {
-		return nil
-	}
 	return func(ctx context.Context, r command.Request) (string, error) {
+		if r.Target == "/v1/login" || r.Target == "/v1/whoami" { // these have a proof of their own
+			return "", nil
+		}
 		s, err := signerOf(ctx, a, conf)
-		if errors.Is(err, errNoSigner) || err != nil && r.Target == statusTarget {
+		if errors.Is(err, signkey.ErrNoLogin) || err != nil && r.Target == statusTarget {
 			return "", nil
 		}
 		if err != nil {
-			return "", core.Usage("sign a request to a worker: %v", err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
+			return "", explained(err, conf, "sign a request to a worker")
 		}
 		header, err := command.SignRequest(s.key, s.who, r, time.Now())
 		if err != nil {
@@ -103,13 +87,17 @@ func signsRequests(a *core.App, conf *config.Config) func(context.Context, comma
 // what is wrong with the key when it has found one.
 const statusTarget = "/v1/status"
 
-// errNoSigner means that the config names no key.
-var errNoSigner = errors.New("commands must be signed, and the config has no sign_with")
-
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
-	if conf.SignWith == "" {
-		return nil, "", errNoSigner
+	if conf.SignWith == "" || conf.SignWith == config.LoginKey {
+		l, err := signkey.Saved(a)
+		if err == nil {
+			err = l.Now()
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		return l.Signer, l.Principal, nil
 	}
 	key, err := signkey.Load(ctx, a, conf.SignWith, sshsig.Choice{At: time.Now()})
 	if err != nil {
@@ -123,4 +111,31 @@ func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signe
 		return nil, "", errors.New("commands must be signed, and the config has no principal")
 	}
 	return key, who, nil
+}
+
+// Principal returns the key with which ctl signs commands, and the name for it. The error
+// is one of ctl's own.
+func Principal(ctx context.Context, a *core.App, doing string) (ssh.Signer, string, error) {
+	conf, err := a.Config()
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := signerOf(ctx, a, conf)
+	if err != nil {
+		return nil, "", explained(err, conf, doing)
+	}
+	return s.key, s.who, nil
+}
+
+// explained makes an error of ctl's own, which says what was being done and what to do.
+func explained(err error, conf *config.Config, doing string) error {
+	var told *core.Error
+	switch {
+	case errors.As(err, &told):
+		return core.NewError(told.Code, told.Kind, "%s: %s", doing, told.Message).Hinted("%s", told.Hint).Because(err)
+	case errors.Is(err, signkey.ErrNoLogin):
+		return core.Usage("%s: commands must be signed, and %v", doing, err).Because(err).
+			Hinted("`ctl login`, or set principal and sign_with in %s", conf.Path())
+	}
+	return core.Usage("%s: %v", doing, err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
 }

@@ -85,28 +85,30 @@ func readToken(name string) (string, error) {
 
 // certified has a worker certify a new key for a program's API token. The key is in memory
 // only.
-func certified(ctx context.Context, a *core.App, t *Conn) (ssh.Signer, string, error) {
-	worker, err := AnyWorker(ctx, a, t)
-	if err != nil {
-		return nil, "", err
-	}
+func certified(ctx context.Context, a *core.App) (signer, error) {
 	_, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
-		return nil, "", err
+		return signer{}, err
 	}
 	key, err := ssh.NewSignerFromKey(private)
 	if err != nil {
-		return nil, "", err
+		return signer{}, err
 	}
-	ctx, cancel := a.Bounded(ctx, AnswerWait)
-	defer cancel()
-	got, err := worker.CertifyAPIToken(ctx, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey()))))
+	const doing = "get a certificate for the API token"
+	var got api.Certificate
+	err = EachWorker(ctx, a, func(ctx context.Context, worker *api.Client) error {
+		ctx, cancel := a.Bounded(ctx, WorkerWait)
+		defer cancel()
+		var err error
+		got, err = worker.CertifyAPIToken(ctx, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey()))))
+		return err
+	})
 	if err != nil {
-		return nil, "", APIFailure("get a certificate for the API token", err)
+		return signer{}, APIFailure(doing, err)
 	}
-	signer, err := sshsig.Certified(key, []byte(got.Certificate))
+	signs, err := sshsig.Certified(key, []byte(got.Certificate))
 	if err != nil {
-		return nil, "", core.Failed("get a certificate for the API token: %v", err).Because(err)
+		return signer{}, core.Failed("%s: %v", doing, err).Because(err)
 	}
-	return signer, got.Principal, nil
+	return signer{signs, got.Principal}, nil
 }

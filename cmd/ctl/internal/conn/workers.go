@@ -201,7 +201,7 @@ func APIFailure(doing string, err error) error {
 		code = core.ExitUsage
 	case api.ErrNotFound:
 		code = core.ExitNotFound
-	case api.ErrUnauthorized, api.ErrStore:
+	case api.ErrUnauthorized, api.ErrStore, api.ErrIssuer:
 		code = core.ExitUnreachable
 	case api.ErrRefused, api.ErrForbidden:
 		code = core.ExitRefused

@@ -10,14 +10,18 @@ import (
 	"strings"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // Load returns the key that with names: a file of a private key, of a public key or of a
-// certificate, agent, or agent:FINGERPRINT. choice decides if several keys fit. It asks the
+// certificate, agent, agent:FINGERPRINT, or login, the key of `ctl login`. choice decides if several keys fit. It asks the
 // person at the terminal for a passphrase.
 func Load(ctx context.Context, a *core.App, with string, choice sshsig.Choice) (sshsig.Signer, error) {
+	if with == config.LoginKey {
+		return fromLogin(a)
+	}
 	if name, ok := strings.CutPrefix(with, "agent"); ok && (name == "" || name[0] == ':') {
 		choice.Fingerprint = strings.TrimPrefix(name, ":")
 		return fromAgent(ctx, a, choice)

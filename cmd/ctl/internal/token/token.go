@@ -21,13 +21,19 @@ func Command(a *core.App) *cobra.Command {
 	return core.Group("token", "API tokens, with which programs act for you", createCommand(a), listCommand(a), revokeCommand(a))
 }
 
-// workerOf returns a worker, which needs no Temporal if the config or the stack names one.
-func workerOf(ctx context.Context, a *core.App) (*api.Client, error) {
-	if worker, err := conn.AnyWorker(ctx, a, nil); err == nil {
-		return worker, nil
-	}
-	_, worker, err := conn.StoreWorker(ctx, a)
-	return worker, err
+// askWait bounds the wait for a worker.
+const askWait = 10 * time.Second
+
+// ask asks a worker about tokens. It needs no Temporal if the config or the stack names one.
+func ask[T any](ctx context.Context, a *core.App, doing string, what func(context.Context, *api.Client) (T, error)) (got T, err error) {
+	err = conn.EachWorker(ctx, a, func(ctx context.Context, worker *api.Client) error {
+		ctx, cancel := a.Bounded(ctx, askWait)
+		defer cancel()
+		var err error
+		got, err = what(ctx, worker)
+		return err
+	})
+	return got, conn.APIFailure(doing, err)
 }
 
 func createCommand(a *core.App) *cobra.Command {
@@ -63,13 +69,9 @@ with more than you have yourself at that time; it makes no tokens. A name is use
 				return err
 			}
 			in.Seconds = int64(life / time.Second)
-			worker, err := workerOf(c.Context(), a)
+			made, err := ask(c.Context(), a, doing, func(ctx context.Context, w *api.Client) (api.MadeToken, error) { return w.CreateAPIToken(ctx, in) })
 			if err != nil {
 				return err
-			}
-			made, err := worker.CreateAPIToken(c.Context(), in)
-			if err != nil {
-				return conn.APIFailure(doing, err)
 			}
 			a.Note("token %s counts until %s: it is shown once", made.Principal(), made.ExpiresAt.UTC().Format(time.RFC3339))
 			return a.Print().Show(createdView{viewOf(made.Token, time.Now()), made.Secret}, func(p *core.Printer) { p.Exact(made.Secret + "\n") })
@@ -133,13 +135,9 @@ func listCommand(a *core.App) *cobra.Command {
 		Long:    "Lists all tokens, never the tokens themselves. It needs the verb token.write, as making and revoking do.",
 		Example: "  ctl token list\n  ctl token list -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
-			worker, err := workerOf(c.Context(), a)
+			all, err := ask(c.Context(), a, "list tokens", func(ctx context.Context, w *api.Client) ([]access.Token, error) { return w.APITokens(ctx) })
 			if err != nil {
 				return err
-			}
-			all, err := worker.APITokens(c.Context())
-			if err != nil {
-				return conn.APIFailure("list tokens", err)
 			}
 			views := []view{}
 			for _, t := range all {
@@ -171,13 +169,11 @@ same can be said in the access file, under revoked.people: token:NAME.`,
 			if err := core.CheckName("token name", args[0]); err != nil {
 				return err
 			}
-			worker, err := workerOf(c.Context(), a)
+			t, err := ask(c.Context(), a, "revoke token "+args[0], func(ctx context.Context, w *api.Client) (access.Token, error) {
+				return w.RevokeAPIToken(ctx, args[0])
+			})
 			if err != nil {
 				return err
-			}
-			t, err := worker.RevokeAPIToken(c.Context(), args[0])
-			if err != nil {
-				return conn.APIFailure("revoke token "+args[0], err)
 			}
 			v := viewOf(t, time.Now())
 			return a.Print().Show(v, func(p *core.Printer) {
