@@ -23,6 +23,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/session"
 	"fairlead.dev/fairlead/cmd/ctl/internal/snapshot"
 	"fairlead.dev/fairlead/cmd/ctl/internal/stack"
+	"fairlead.dev/fairlead/cmd/ctl/internal/token"
 )
 
 // commands are in the order of --help.
@@ -47,6 +48,7 @@ var commands = []func(*core.App) *cobra.Command{
 	login.Login,
 	login.Logout,
 	login.Whoami,
+	token.Command,
 }
 
 func main() {

@@ -79,6 +79,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
+	if keeper != nil {
+		opts.Authority, opts.Objects = keeper, temporal
+	}
+	offerTokens(ctx, &opts, conf, keeper, blobs, log)
 	closeLogin, err := offerLogin(&opts, conf, keeper, log)
 	if err != nil {
 		return err

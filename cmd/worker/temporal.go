@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
@@ -47,6 +48,7 @@ type lateClient struct {
 var (
 	_ api.Sessions = (*lateClient)(nil)
 	_ api.Seeds    = (*lateClient)(nil)
+	_ api.Objects  = (*lateClient)(nil)
 )
 
 func (l *lateClient) set(c client.Client) { l.c.Store(&c) }
@@ -77,6 +79,50 @@ func (l *lateClient) Running(ctx context.Context, session string) (bool, error) 
 		return false, err
 	}
 	return d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING, nil
+}
+
+// Session implements api.Objects.
+func (l *lateClient) Session(ctx context.Context, id string) (o access.Object, known bool, err error) {
+	known, err = l.ask(ctx, protocol.SessionID(id), protocol.QueryObject, &o)
+	return o, known, err
+}
+
+// Batch implements api.Objects.
+func (l *lateClient) Batch(ctx context.Context, id string) (access.Object, bool, error) {
+	var v protocol.BatchView
+	known, err := l.ask(ctx, protocol.BatchID(id), protocol.QueryBatch, &v)
+	return access.Object{Owner: v.By}, known, err
+}
+
+// Command implements api.Objects.
+func (l *lateClient) Command(ctx context.Context, host, id string) (access.Object, bool, error) {
+	c := l.c.Load()
+	if c == nil {
+		return access.Object{}, false, errNotConnected
+	}
+	_, err := (*c).DescribeWorkflowExecution(ctx, protocol.HostTaskID(host, "exec-"+id), "")
+	var gone *serviceerror.NotFound
+	if errors.As(err, &gone) {
+		return access.Object{}, false, nil
+	}
+	return access.Object{Host: host}, err == nil, err
+}
+
+// ask queries a workflow. known false means that Temporal has none.
+func (l *lateClient) ask(ctx context.Context, workflow, query string, to any) (known bool, err error) {
+	c := l.c.Load()
+	if c == nil {
+		return false, errNotConnected
+	}
+	v, err := (*c).QueryWorkflow(ctx, workflow, "", query)
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		return false, nil
+	case err != nil:
+		return false, err
+	}
+	return true, v.Get(to)
 }
 
 // exportWait bounds the wait for a seed's permission.

@@ -57,6 +57,9 @@ type Object struct {
 	HostLabels map[string]string `json:"host_labels,omitempty"`
 	Seed       string            `json:"seed,omitempty"`
 	Tenant     string            `json:"tenant,omitempty"`
+	// Unknown says that the object exists and its facts are not known. Then no binding with a
+	// condition allows anything.
+	Unknown bool `json:"unknown,omitempty"`
 }
 
 // An Answer says whether a request is allowed, and by what.
@@ -116,7 +119,9 @@ func (a *Access) Roles(who string, groups []string) (all []Role) {
 }
 
 // Decide answers a request.
-func (a *Access) Decide(r Request) Answer {
+func (a *Access) Decide(r Request) Answer { return a.decide(r, a.holds) }
+
+func (a *Access) decide(r Request, holds func(binding, Request) string) Answer {
 	no := Answer{Access: a.Digest}
 	switch {
 	case r.Who == "":
@@ -139,7 +144,7 @@ func (a *Access) Decide(r Request) Answer {
 			no.Passed = append(no.Passed, Passed{b.name, b.line, fmt.Sprintf("its roles do not allow %s: %s", r.Verb, names(b.roles))})
 			continue
 		}
-		if why := a.holds(b, r); why != "" {
+		if why := holds(b, r); why != "" {
 			no.Passed = append(no.Passed, Passed{b.name, b.line, why})
 			continue
 		}
@@ -150,6 +155,12 @@ func (a *Access) Decide(r Request) Answer {
 		no.Reason = fmt.Sprintf("no binding names %s or a group that %s is in", r.Who, r.Who)
 	}
 	return no
+}
+
+// Could answers a request about an object that does not exist yet: whether a binding allows
+// the verb, whatever its condition.
+func (a *Access) Could(r Request) Answer {
+	return a.decide(r, func(binding, Request) string { return "" })
 }
 
 func (a *Access) names(b binding, who string, groups []string) bool {
@@ -169,6 +180,9 @@ func (a *Access) names(b binding, who string, groups []string) bool {
 func (a *Access) holds(b binding, r Request) string {
 	if b.cond == nil {
 		return ""
+	}
+	if r.Object.Unknown {
+		return "what its condition asks about is not known: " + oneLine(b.when)
 	}
 	out, _, err := b.cond.Eval(facts{a, r})
 	switch {

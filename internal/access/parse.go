@@ -68,7 +68,7 @@ type fileBinding struct {
 }
 
 type revoked struct {
-	People       []string `yaml:"people"`
+	People       []string `yaml:"people"`       // also token:NAME
 	Keys         []string `yaml:"keys"`         // fingerprints, SHA256:…
 	Certificates []string `yaml:"certificates"` // key ids
 }
@@ -197,6 +197,9 @@ func (c *checker) readGroups() {
 
 // known reports whether a name can be a principal's.
 func (c *checker) known(name string) bool {
+	if isToken(name) {
+		return true
+	}
 	if checkName(name) != nil {
 		return false
 	}
@@ -277,7 +280,7 @@ func (c *checker) readRevoked() {
 		}
 	}
 	for i, p := range c.f.Revoked.People {
-		if checkName(p) != nil {
+		if checkName(p) != nil && !isToken(p) {
 			c.Add(fmt.Sprintf("revoked.people[%d]", i), "%v", checkName(p))
 		}
 	}

@@ -17,8 +17,10 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/tokens"
 )
 
 // ErrUnreachable means that no worker answers. Unless the error says otherwise, nothing was
@@ -29,6 +31,8 @@ var ErrUnreachable = errors.New("no worker answers")
 type ClientOptions struct {
 	// Token is the bearer token.
 	Token string
+	// Sign returns the header of a request that proves who makes it; nil proves nothing.
+	Sign func(ctx context.Context, r command.Request) (header string, err error)
 	// CA is a file of trusted certificates; default the system's.
 	CA string
 	// ServerName is expected in the certificate, if not the address's host.
@@ -48,6 +52,7 @@ type Client struct {
 	base     string
 	http     *http.Client
 	token    string
+	sign     func(ctx context.Context, r command.Request) (string, error)
 	patience time.Duration
 }
 
@@ -57,7 +62,7 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 		return nil, err
 	}
 	u, _ := url.Parse(endpoint)
-	c := &Client{endpoint: endpoint, base: strings.TrimSuffix(endpoint, "/"), token: opts.Token, patience: opts.Patience}
+	c := &Client{endpoint: endpoint, base: strings.TrimSuffix(endpoint, "/"), token: opts.Token, sign: opts.Sign, patience: opts.Patience}
 	if c.patience <= 0 {
 		c.patience = 30 * time.Second
 	}
@@ -77,6 +82,9 @@ func NewClient(endpoint string, opts ClientOptions) (*Client, error) {
 			return localsocket.Dial(ctx, path, opts.Owners...)
 		}
 	case "http":
+		if strings.HasPrefix(opts.Token, tokens.Prefix) {
+			return nil, fmt.Errorf("%s: %s", endpoint, secretTokens)
+		}
 		if !loopbackName(u.Host) {
 			return nil, fmt.Errorf("%s is neither loopback nor https: it would show the token and all text to the network", endpoint)
 		}
@@ -187,11 +195,11 @@ func (c *Client) call(ctx context.Context, method, path string, body []byte, out
 
 // send does one request. Any status but 200 is an error, an *Error if the worker sent one.
 func (c *Client) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
-	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)))
+	return c.sendStream(ctx, method, path, bytes.NewReader(body), int64(len(body)), command.BodyDigest(body))
 }
 
-// sendStream sends size bytes; -1 means unknown.
-func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64) (*http.Response, error) {
+// sendStream sends size bytes; -1 means unknown. digest is what is signed of the body.
+func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64, digest string) (*http.Response, error) {
 	if size == 0 {
 		body = http.NoBody
 	}
@@ -202,6 +210,15 @@ func (c *Client) sendStream(ctx context.Context, method, path string, body io.Re
 	req.ContentLength = size
 	if c.token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if c.sign != nil {
+		header, err := c.sign(ctx, command.Request{Method: method, Target: req.URL.RequestURI(), Body: digest})
+		if err != nil {
+			return nil, err
+		}
+		if header != "" {
+			req.Header.Set(command.RequestHeader, header)
+		}
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

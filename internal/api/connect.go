@@ -1,6 +1,7 @@
 package api
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -8,17 +9,25 @@ import (
 	"strconv"
 	"strings"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/config"
 )
 
 // ErrConfig means that a client's config names something that cannot be used.
 var ErrConfig = errors.New("the config of the API cannot be used")
 
+// A Proof shows a worker who asks: a signature of each request, or an API token. The zero
+// value shows nothing.
+type Proof struct {
+	Sign  func(context.Context, command.Request) (header string, err error)
+	Token string
+}
+
 // Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert,
 // and owner. It does not connect.
-func Connect(endpoint string, conf config.API) (*Client, error) {
-	var opts ClientOptions
-	if conf.TokenFile != "" {
+func Connect(endpoint string, conf config.API, proof Proof) (*Client, error) {
+	opts := ClientOptions{Sign: proof.Sign, Token: proof.Token}
+	if conf.TokenFile != "" && proof.Token == "" {
 		token, err := os.ReadFile(conf.TokenFile)
 		if err != nil {
 			return nil, fmt.Errorf("%w: token_file: %w", ErrConfig, err)

@@ -17,7 +17,7 @@
 //	POST /v1/sessions/{id}/requests/{digest}/answers   secret answers → StoredAnswers
 //	GET  /v1/sessions/{id}/deliverables      a list of Deliverable
 //	GET  /v1/sessions/{id}/deliverables/{call}  a file *
-//	GET  /v1/exec/{id}?out=BYTE&err=BYTE     Events as JSON lines until the command has ended
+//	GET  /v1/exec/{id}?host=&out=BYTE&err=BYTE  Events as JSON lines until the command has ended
 //	GET  /v1/sessions/{id}/diff              the changes in the work folder since the session began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive *
 //	GET  /v1/sessions/{id}/diffs/{turn}      the changes of a turn: a number, or last for the newest turn that changed files
@@ -34,6 +34,10 @@
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
+//	GET  /v1/api-tokens                      the API tokens of programs, a list of access.Token
+//	POST /v1/api-tokens                      NewToken → MadeToken, which has the secret
+//	DELETE /v1/api-tokens/{name}             revokes one → access.Token
+//	POST /v1/api-tokens/certificate          a public key of the token that calls → Certificate
 //
 //	* valid only with the digest in the trailer
 //
@@ -63,4 +67,14 @@
 //
 // Where people log in, /v1/login needs no bearer token: the caller has none yet, and an ID
 // token with the proof of a key is a credential itself. So is the signature for /v1/whoami.
+//
+// # Who may do what
+//
+// With an [Authority], each request needs a principal and what the table of routes says. The
+// header [command.RequestHeader] proves the principal: a signature of the method, the path
+// with its query, the digest of the body, the time and a nonce. A program shows its API
+// token in the header Authorization instead. A signed request counts once. One
+// that goes on is judged again every few seconds. Strangers get the status, without what
+// tells of the store and of keys. Of an uploaded tree each chunk has to be sent: who knows
+// the digest of what others keep does not get it.
 package api

@@ -50,6 +50,7 @@ const (
 	ErrBadInput     = "bad_input"
 	ErrNotFound     = "not_found"
 	ErrUnauthorized = "unauthorized"
+	ErrForbidden    = "forbidden"
 	ErrRefused      = "refused"
 	ErrStore        = "store"
 	ErrGap          = "gap"

@@ -32,7 +32,7 @@ func TestOutputOfACommandArrivesWholeAndOnce(t *testing.T) {
 		wg.Go(func() {
 			got := map[string][]byte{}
 			var end *protocol.ExecResult
-			for ev, err := range c.Exec(t.Context(), "e1", 0, 0) {
+			for ev, err := range c.Exec(t.Context(), "h1", "e1", 0, 0) {
 				switch {
 				case err != nil:
 					t.Errorf("%s: %v", name, err)

@@ -114,7 +114,9 @@ func serve(t *testing.T, change func(*Options)) *bench {
 	opts := Options{
 		Listen: "unix://" + filepath.Join(t.TempDir(), "api.sock"),
 		Store:  b.store, Hub: b.hub, Sessions: b.sessions, Seeds: b.desk,
-		Status: func() Status { return Status{Identity: "w", PID: 7, Ready: true} },
+		Status: func() Status {
+			return Status{Identity: "w", PID: 7, Ready: true, Store: StoreInfo{URL: "file:///where-the-store-is"}}
+		},
 	}
 	if change != nil {
 		change(&opts)

@@ -41,12 +41,12 @@ func (c *Client) Transcript(ctx context.Context, session string, from int64) ite
 	}
 }
 
-// Exec follows a command's output from byte positions. The last event, of kind end, has the
-// result.
-func (c *Client) Exec(ctx context.Context, id string, out, err int64) iter.Seq2[Event, error] {
+// Exec follows the output of a command on a host from byte positions. The last event, of
+// kind end, has the result.
+func (c *Client) Exec(ctx context.Context, host, id string, out, err int64) iter.Seq2[Event, error] {
 	pos := map[string]int64{"stdout": out, "stderr": err}
 	return c.follow(ctx, func() string {
-		return query("/v1/exec/"+url.PathEscape(id), "out", pos["stdout"], "err", pos["stderr"])
+		return query("/v1/exec/"+url.PathEscape(id), "out", pos["stdout"], "err", pos["stderr"]) + "&" + url.Values{"host": {host}}.Encode()
 	}, func(ev Event) ([]Event, bool) {
 		if ev.Kind != KindOutput {
 			return []Event{ev}, false

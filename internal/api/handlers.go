@@ -35,40 +35,13 @@ var (
 	digestPattern = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, r *http.Request) { s.reply(w, s.opts.Status()) })
-	mux.HandleFunc("GET /v1/login", s.loginSettings)
-	mux.HandleFunc("POST /v1/login", s.logIn)
-	mux.HandleFunc("POST /v1/whoami", s.whoami)
-	mux.HandleFunc("GET /v1/sessions/{id}/feed", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, true) })
-	mux.HandleFunc("GET /v1/sessions/{id}/transcript", func(w http.ResponseWriter, r *http.Request) { s.feed(w, r, false) })
-	mux.HandleFunc("GET /v1/sessions/{id}/live", s.live)
-	mux.HandleFunc("GET /v1/sessions/{id}/requests/{digest}", s.request)
-	mux.HandleFunc("POST /v1/sessions/{id}/requests/{digest}/answers", s.answers)
-	mux.HandleFunc("GET /v1/sessions/{id}/deliverables", s.deliverables)
-	mux.HandleFunc("GET /v1/sessions/{id}/deliverables/{call}", s.deliverable)
-	mux.HandleFunc("GET /v1/exec/{id}", s.exec)
-	mux.HandleFunc("GET /v1/sessions/{id}/diffs/{turn}", s.diff)
-	mux.HandleFunc("POST /v1/messages", s.message)
-	mux.HandleFunc("POST /v1/inputs/{kind}", s.input)
-	mux.HandleFunc("POST /v1/batches", s.batchPage)
-	mux.HandleFunc("GET /v1/batches/results/{folder}/{part}", s.batchResults)
-	mux.HandleFunc("POST /v1/tokens", s.gitToken)
-	mux.HandleFunc("POST /v1/uploads", s.upload)
-	mux.HandleFunc("POST /v1/uploads/missing", s.missing)
-	mux.HandleFunc("GET /v1/sessions/{id}/diff", s.workDiff)
-	mux.HandleFunc("GET /v1/sessions/{id}/files", s.files)
-	mux.HandleFunc("POST /v1/seeds/{name}", s.seed)
-	mux.HandleFunc("POST /v1/seeds/{name}/export", s.export)
-	mux.HandleFunc("GET /v1/snapshots", s.snapshots)
-	mux.HandleFunc("GET /v1/snapshots/{id}", s.snapshot)
-	mux.HandleFunc("GET /v1/snapshots/{id}/export", s.exportSnapshot)
-	mux.HandleFunc("DELETE /v1/snapshots/{id}", s.deleteSnapshot)
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no such place in this version of the API"))
-	})
-	return mux
+// status tells strangers only what is needed to find a worker.
+func (s *Server) status(w http.ResponseWriter, r *http.Request) {
+	st := s.opts.Status()
+	if c := callerOf(r.Context()); c != nil && c.principal == "" {
+		st = Status{Identity: st.Identity, PID: st.PID, Version: st.Version, Zone: st.Zone, TaskQueues: st.TaskQueues, API: st.API, Now: st.Now, Ready: st.Ready, Waits: st.Waits}
+	}
+	s.reply(w, st)
 }
 
 // number reads a query parameter of at least min, which is also the default.
@@ -92,8 +65,13 @@ func named(r *http.Request, what, key string) (string, error) {
 	return name, nil
 }
 
-// feed streams a session until it has closed, or without follow up to the newest entry.
-func (s *Server) feed(w http.ResponseWriter, r *http.Request, follow bool) {
+// feed streams a session until it has closed.
+func (s *Server) feed(w http.ResponseWriter, r *http.Request) { s.entries(w, r, true) }
+
+// transcript streams a session up to the newest entry.
+func (s *Server) transcript(w http.ResponseWriter, r *http.Request) { s.entries(w, r, false) }
+
+func (s *Server) entries(w http.ResponseWriter, r *http.Request, follow bool) {
 	id, err := named(r, "session id", "id")
 	if err != nil {
 		s.fail(w, err)

@@ -176,7 +176,7 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 // is in.Digest. It is idempotent.
 func (c *Client) PutInput(ctx context.Context, folder string, in protocol.Input, r io.Reader) (protocol.Input, error) {
 	v := url.Values{"folder": {folder}, "name": {in.Name}, "sha256": {in.Digest}, "bytes": {strconv.FormatInt(in.Bytes, 10)}}
-	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes)
+	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/inputs/"+url.PathEscape(string(in.Kind))+"?"+v.Encode(), r, in.Bytes, in.Digest)
 	if err != nil {
 		return in, err
 	}

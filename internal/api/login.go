@@ -45,6 +45,9 @@ const (
 // needsNoToken reports whether a request carries the credential that counts in its body, or
 // asks how to get one.
 func (s *Server) needsNoToken(r *http.Request) bool {
+	if _, ok := apiToken(r); ok && s.opts.Authority != nil {
+		return true
+	}
 	switch r.URL.Path {
 	case "/v1/login":
 		return s.opts.Login != nil

@@ -106,7 +106,7 @@ func (s *Server) exportRequest(w http.ResponseWriter, r *http.Request) (name str
 	if err != nil || len(recipients) != 1 {
 		return name, in, nil, problem(http.StatusBadRequest, ErrBadInput, "a seed is exported for one age recipient (age1…): %v", err)
 	}
-	if in.By == "" || len(in.By) > maxBy {
+	if in.By = by(r.Context(), in.By); in.By == "" || len(in.By) > maxBy {
 		return name, in, nil, problem(http.StatusBadRequest, ErrBadInput, "the request does not say in by who asks for seed %s, in at most %d bytes", name, maxBy)
 	}
 	return name, in, recipients[0], nil

@@ -39,6 +39,14 @@ type Options struct {
 	Sessions   Sessions
 	Seeds      Seeds
 	Workspaces Workspaces
+	// Authority says whose requests count, and Objects what they are about; nil lets everybody
+	// in who can connect.
+	Authority Authority
+	Objects   Objects
+	// Tokens are the API tokens of programs, and Certify signs a certificate for the key of one
+	// (a line as in a .pub file). Either may be nil.
+	Tokens  Tokens
+	Certify func(principal, key string, lifetime time.Duration) (certificate string, err error)
 	// Login gives certificates to people; nil means that nobody logs in here.
 	Login Logins
 	// Access returns the access file in force; nil means that there is none.
@@ -48,6 +56,9 @@ type Options struct {
 	Logger *slog.Logger
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
+	// Recheck is how often a request that goes on is judged again; default 15 s. A feed ends
+	// within it after its caller was revoked.
+	Recheck time.Duration
 }
 
 // A viewer that has not read for writeWait is dropped.
@@ -67,6 +78,7 @@ type Server struct {
 	served chan struct{}
 	once   sync.Once
 	token  [32]byte // a digest, so that a comparison does not reveal the length
+	nonces nonces
 }
 
 var errClosing = errors.New("the worker stops")
@@ -78,6 +90,9 @@ func Serve(opts Options) (*Server, error) {
 	}
 	if opts.Alive <= 0 {
 		opts.Alive = 15 * time.Second
+	}
+	if opts.Recheck <= 0 {
+		opts.Recheck = 15 * time.Second
 	}
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -58,6 +59,7 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, snapshotProblem(err))
 		return
 	}
+	list = s.readable(r.Context(), list)
 	st := newStream(w)
 	for i := range list {
 		m := forPeople(list[i])
@@ -66,6 +68,31 @@ func (s *Server) snapshots(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	s.finish(st, nil, Event{Kind: KindEnd})
+}
+
+// listWait bounds how long sessions are asked what conditions see of them.
+const listWait = 30 * time.Second
+
+// readable returns the snapshots of sessions that the caller may read.
+func (s *Server) readable(ctx context.Context, all []snapshots.Manifest) []snapshots.Manifest {
+	if callerOf(ctx) == nil {
+		return all
+	}
+	ctx, cancel := context.WithTimeout(ctx, listWait)
+	defer cancel()
+	may := map[string]bool{}
+	var out []snapshots.Manifest
+	for _, m := range all {
+		ok, asked := may[m.Session]
+		if !asked {
+			ok = s.may(ctx, access.SessionRead, m.Session)
+			may[m.Session] = ok
+		}
+		if ok {
+			out = append(out, m)
+		}
+	}
+	return out
 }
 
 // snapshot also shows one that is incomplete or of a newer version.

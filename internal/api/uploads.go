@@ -2,6 +2,7 @@ package api
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/binary"
 	"encoding/json"
@@ -12,6 +13,7 @@ import (
 	"net/url"
 	"time"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -19,6 +21,8 @@ import (
 // maxTree bounds a tree's list of entries, in bytes.
 const maxTree = 128 << 20
 
+// missing lists all chunks to a principal: whether the store has one would say what others
+// keep there.
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r, maxTree, "a list of chunks")
 	var of []chunks.Digest
@@ -27,6 +31,10 @@ func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	}
 	if err != nil {
 		s.fail(w, err)
+		return
+	}
+	if callerOf(r.Context()) != nil {
+		s.reply(w, of)
 		return
 	}
 	s.reply(w, snapshots.Lacking(r.Context(), s.opts.Chunks, of))
@@ -47,7 +55,15 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the first line of the upload is not a JSON list of the tree's entries"))
 		return
 	}
-	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, time.Now(), entries, func() ([]byte, error) { return readChunk(in) })
+	next := func() ([]byte, error) { return readChunk(in) }
+	if c := callerOf(r.Context()); c != nil {
+		if c.body != "" && command.BodyDigest(bytes.TrimSuffix(head, []byte("\n"))) != c.body {
+			s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the first line of the upload is not the one that was signed"))
+			return
+		}
+		next = owning(entries, next)
+	}
+	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, time.Now(), entries, next)
 	switch {
 	case errors.Is(err, snapshots.ErrLacking):
 		err = problem(http.StatusConflict, ErrIncomplete, "%v", err).hinted("send it again")
@@ -62,6 +78,29 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	}
 	s.log.Info("a tree was sent", "session", session, "snapshot", m.ID, "files", m.Files, "bytes", m.Bytes, "added", m.AddedBytes)
 	s.reply(w, forPeople(m))
+}
+
+// owning refuses a tree with chunks that were not sent: who knows a digest alone does not
+// get what others keep under it.
+func owning(entries []snapshots.Entry, next func() ([]byte, error)) func() ([]byte, error) {
+	missing := map[chunks.Digest]bool{}
+	for _, e := range entries {
+		for _, c := range e.Content {
+			if c.Hole == 0 {
+				missing[c.Digest] = true
+			}
+		}
+	}
+	return func() ([]byte, error) {
+		data, err := next()
+		if data != nil {
+			delete(missing, chunks.DigestOf(data))
+		}
+		if err == nil && data == nil && len(missing) > 0 {
+			err = fmt.Errorf("%d chunks of the tree were not sent: %w", len(missing), snapshots.ErrLacking)
+		}
+		return data, err
+	}
 }
 
 var errTorn = errors.New("the upload of the tree ended early (send it again)")
@@ -105,15 +144,19 @@ func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.Local
 	if err := c.call(ctx, http.MethodPost, "/v1/uploads/missing", body, &lacking); err != nil {
 		return m, 0, err
 	}
+	head, err := json.Marshal(t.Entries)
+	if err != nil {
+		return m, 0, err
+	}
 	r, w := io.Pipe()
 	done := make(chan error, 1)
 	go func() {
 		var err error
-		sent, err = sendTree(w, t, lacking)
+		sent, err = sendTree(w, head, t, lacking)
 		w.CloseWithError(err)
 		done <- err
 	}()
-	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/uploads?session="+url.QueryEscape(session), r, -1)
+	resp, err := c.sendStream(ctx, http.MethodPost, "/v1/uploads?session="+url.QueryEscape(session), r, -1, command.BodyDigest(head))
 	r.CloseWithError(io.ErrClosedPipe)
 	if serr := <-done; serr != nil && !errors.Is(serr, io.ErrClosedPipe) {
 		err = serr
@@ -128,9 +171,9 @@ func (c *Client) PutTree(ctx context.Context, session string, t *snapshots.Local
 	return m, sent, nil
 }
 
-func sendTree(to io.Writer, t *snapshots.LocalTree, lacking []chunks.Digest) (sent int64, err error) {
+func sendTree(to io.Writer, head []byte, t *snapshots.LocalTree, lacking []chunks.Digest) (sent int64, err error) {
 	w := bufio.NewWriterSize(to, 256<<10)
-	if err := json.NewEncoder(w).Encode(t.Entries); err != nil {
+	if _, err := w.Write(append(head, '\n')); err != nil {
 		return 0, err
 	}
 	for _, d := range lacking {

@@ -43,13 +43,78 @@ func (k *Keeper) Judge(c Command) Verdict {
 		return v
 	}
 	v.Principal, v.Groups, v.Nonce, v.At = signed.Principal, signed.Groups, signed.Nonce, signed.At
-	answer := a.Decide(access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
+	answer := k.decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
 	if !answer.Allowed {
 		v.Refused = answer.Reason
 		return v
 	}
 	v.Binding = answer.Binding
 	return v
+}
+
+// Decide says whether a principal may do something now.
+func (k *Keeper) Decide(r access.Request) access.Answer { return k.decide(k.Current(), r) }
+
+// Could says whether a principal may do something to an object that does not exist yet,
+// whatever the conditions.
+func (k *Keeper) Could(r access.Request) access.Answer {
+	a := k.Current()
+	return k.ofToken(a, r, a.Could, a.CouldToken)
+}
+
+// Ended says why a principal does not count any more, or returns "".
+func (k *Keeper) Ended(who string) string {
+	a := k.Current()
+	name, is := access.TokenName(who)
+	switch {
+	case !is && a.RevokedPerson(who):
+		return who + " is revoked"
+	case !is:
+		return ""
+	}
+	t, err := k.token(name)
+	if err != nil {
+		return err.Error()
+	}
+	return a.Ended(t, k.now())
+}
+
+func (k *Keeper) decide(a *access.Access, r access.Request) access.Answer {
+	return k.ofToken(a, r, a.Decide, a.DecideToken)
+}
+
+func (k *Keeper) ofToken(a *access.Access, r access.Request, person func(access.Request) access.Answer, program func(access.Token, access.Request, time.Time) access.Answer) access.Answer {
+	name, is := access.TokenName(r.Who)
+	if !is {
+		return person(r)
+	}
+	t, err := k.token(name)
+	if err != nil {
+		return access.Answer{Access: a.Digest, Reason: err.Error()}
+	}
+	return program(t, r, k.now())
+}
+
+func (k *Keeper) token(name string) (access.Token, error) {
+	k.mu.Lock()
+	tokens := k.tokens
+	k.mu.Unlock()
+	if tokens == nil {
+		return access.Token{}, errors.New("this worker knows no API tokens")
+	}
+	return tokens.Named(name)
+}
+
+// Tokens knows API tokens by name.
+type Tokens interface {
+	Named(name string) (access.Token, error)
+}
+
+// Know says which API tokens there are. Before, none counts.
+func (k *Keeper) Know(t Tokens) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tokens = t
 }
 
 type keeperKey struct{}

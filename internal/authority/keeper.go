@@ -27,6 +27,7 @@ type Keeper struct {
 	current *access.Access
 	since   time.Time
 	broken  error // of the newest content of the file, if it is not in force
+	tokens  Tokens
 }
 
 // Open reads an access file. The error names every mistake.

@@ -15,10 +15,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// sent are the commands that activities give for the person whose command they carry out:
-// sessions of a batch, and a login that was captured from a host. What the API is asked for
-// needs the signature of who asks.
-var sent = map[string]bool{protocol.TypeSession: true, protocol.UpdatePutSeed: true}
+// sent are the commands that a worker gives for the person whose command it carries out:
+// sessions of a batch, a login that was captured from a host, and the export of a seed, for
+// which its API has verified who asks.
+var sent = map[string]bool{protocol.TypeSession: true, protocol.UpdatePutSeed: true, protocol.UpdateExportSeed: true}
 
 // Sender returns an interceptor of a worker's client. It signs what activities send for a
 // person, with the worker's key and that person's name: the field by of the arguments, or of

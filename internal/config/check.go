@@ -43,6 +43,9 @@ func (c *Config) check() []Problem {
 	if c.Access != "" && c.Authority != AuthorityRequired {
 		add("access", "an access file is only used with authority: required")
 	}
+	if c.TokenFile != "" && c.Authority != AuthorityRequired {
+		add("token_file", "an API token is only used with authority: required")
+	}
 	if c.Temporal.Address != "" {
 		if err := checkHostPort(c.Temporal.Address, false); err != nil {
 			add("temporal.address", "%v", err)

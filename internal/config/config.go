@@ -32,6 +32,9 @@ type Config struct {
 	WorkerKey string `yaml:"worker_key"`
 	// Principal is the name under which ctl signs. A certificate names its own.
 	Principal string `yaml:"principal"`
+	// TokenFile has the API token of a program, with which ctl asks workers and signs in place
+	// of a key.
+	TokenFile string `yaml:"token_file"`
 	// Login says how people get certificates for their commands.
 	Login Login `yaml:"login"`
 	// SignWith is a private key file, agent, agent:SHA256:…, or login. By default ctl signs

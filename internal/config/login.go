@@ -17,7 +17,7 @@ type Login struct {
 	PrincipalClaim string `yaml:"principal_claim"`
 	GroupsClaim    string `yaml:"groups_claim"`
 	// CertificateKey is the file of the key of the certificate authority. The access file
-	// lists it under authorities. Only workers need it.
+	// lists it under authorities. Only workers need it, also for API tokens without an issuer.
 	CertificateKey string `yaml:"certificate_key"`
 	// Lifetime is that of a certificate.
 	Lifetime time.Duration `yaml:"lifetime"`
@@ -37,7 +37,7 @@ func (c *Config) checkLogin() (p []Problem) {
 	l := c.Login
 	add := func(key, format string, args ...any) { p = append(p, c.at("login."+key, format, args...)) }
 	if !l.Configured() {
-		if l.ClientID != "" || l.CertificateKey != "" {
+		if l.ClientID != "" {
 			add("issuer", "missing: name the identity provider, such as https://id.example.com")
 		}
 		return p
@@ -69,7 +69,7 @@ func (c *Config) checkLogin() (p []Problem) {
 // checkLoginFiles checks what a worker needs.
 func (c *Config) checkLoginFiles() (p []Problem) {
 	switch path := c.Login.CertificateKey; {
-	case !c.Login.Configured():
+	case path == "" && !c.Login.Configured():
 	case path == "":
 		p = append(p, c.at("login.certificate_key", "missing: make one with `ssh-keygen -t ed25519 -N ''`, and list its public key under authorities in the access file"))
 	default:

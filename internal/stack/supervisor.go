@@ -338,7 +338,7 @@ func (s *supervisor) announce(ctx context.Context) {
 		if address == "" {
 			address = s.conf[n].API.Listen
 		}
-		c, err := api.Connect(address, s.conf[n].API)
+		c, err := api.Connect(address, s.conf[n].API, api.Proof{})
 		if err != nil {
 			s.log.Error("the worker's API cannot be asked", "worker", workerName(n), "err", err)
 			return

@@ -34,7 +34,6 @@ type Conn struct {
 	Codec     *payload.Codec
 	Silence   Silence
 	warned    sync.Map // addresses of workers that are not asked
-	signer    signer
 }
 
 func endpoint(a *core.App) (*dial.Target, error) {

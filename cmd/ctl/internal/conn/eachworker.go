@@ -23,6 +23,7 @@ func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api
 	queue := protocol.TaskQueueOf(conf.Zone)
 	s := &search{app: a, queue: queue}
 	var said error
+	var own *core.Error // of what ctl is to show the worker
 	try := func(endpoint string, open func(*core.App, string) (*api.Client, error)) bool {
 		if slices.Contains(s.tried, endpoint) {
 			return false
@@ -36,6 +37,7 @@ func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api
 		switch {
 		case err == nil:
 			return true
+		case errors.As(err, &own):
 		case errors.As(err, &answer) && said == nil:
 			said = err
 		case distrusts(err), c == nil:
@@ -58,6 +60,9 @@ func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api
 		if try(endpoint, apiClient) {
 			return nil
 		}
+		if own != nil {
+			return own
+		}
 	}
 	switch {
 	case ctx.Err() != nil:
@@ -70,6 +75,9 @@ func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api
 		for _, endpoint := range t.apisOf(ctx, queue) {
 			if try(endpoint, hinted) {
 				return nil
+			}
+			if own != nil {
+				return own
 			}
 		}
 	}

@@ -3,7 +3,6 @@ package conn
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -15,13 +14,29 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// A signer signs the commands of one run of ctl. The key is loaded once, so that a
+// A signer signs what one run of ctl commands and asks. The key is loaded once, so that a
 // passphrase is asked for once.
 type signer struct {
-	once sync.Once
-	key  ssh.Signer
-	who  string
-	err  error
+	key ssh.Signer
+	who string
+}
+
+type signerKey struct{}
+
+// signerOf returns the signer of this run of ctl. A program signs with the certificate of its
+// API token, for which a worker has to be up.
+func signerOf(ctx context.Context, a *core.App, conf *config.Config) (signer, error) {
+	return core.Once(a, signerKey{}, func() (signer, error) {
+		token, err := apiToken(a, conf)
+		switch {
+		case err != nil:
+			return signer{}, err
+		case token != "":
+			return certified(ctx, a)
+		}
+		key, who, err := principal(ctx, a, conf)
+		return signer{key, who}, err
+	})
 }
 
 // signed returns the arguments of a command with a signature, if the config says that
@@ -31,20 +46,46 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
 	}
-	t.signer.once.Do(func() { t.signer.key, t.signer.who, t.signer.err = Principal(ctx, t.App, doing) })
-	if t.signer.err != nil {
-		return nil, t.signer.err
+	key, who, err := Principal(ctx, t.App, doing)
+	if err != nil {
+		return nil, err
 	}
 	raw, err := command.Marshal(args[0])
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err)
 	}
-	out, err := command.Sign(t.signer.key, t.signer.who, workflow, name, raw, time.Now())
+	out, err := command.Sign(key, who, workflow, name, raw, time.Now())
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err).Because(err)
 	}
 	return []any{out}, nil
 }
+
+// signsRequests returns what signs requests to workers. Without a key requests are not
+// signed, and the worker says what it refuses.
+func signsRequests(a *core.App, conf *config.Config) func(context.Context, command.Request) (string, error) {
+	return func(ctx context.Context, r command.Request) (string, error) {
+		if r.Target == "/v1/login" || r.Target == "/v1/whoami" { // these have a proof of their own
+			return "", nil
+		}
+		s, err := signerOf(ctx, a, conf)
+		if errors.Is(err, signkey.ErrNoLogin) || err != nil && r.Target == statusTarget {
+			return "", nil
+		}
+		if err != nil {
+			return "", explained(err, conf, "sign a request to a worker")
+		}
+		header, err := command.SignRequest(s.key, s.who, r, time.Now())
+		if err != nil {
+			return "", core.Failed("%v", err).Because(err)
+		}
+		return header, nil
+	}
+}
+
+// statusTarget is what workers tell strangers, too. ctl looks for a worker with it, and says
+// what is wrong with the key when it has found one.
+const statusTarget = "/v1/status"
 
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
@@ -79,16 +120,22 @@ func Principal(ctx context.Context, a *core.App, doing string) (ssh.Signer, stri
 	if err != nil {
 		return nil, "", err
 	}
-	key, who, err := principal(ctx, a, conf)
+	s, err := signerOf(ctx, a, conf)
+	if err != nil {
+		return nil, "", explained(err, conf, doing)
+	}
+	return s.key, s.who, nil
+}
+
+// explained makes an error of ctl's own, which says what was being done and what to do.
+func explained(err error, conf *config.Config, doing string) error {
 	var told *core.Error
 	switch {
-	case err == nil:
-		return key, who, nil
 	case errors.As(err, &told):
-		return nil, "", core.NewError(told.Code, told.Kind, "%s: %s", doing, told.Message).Hinted("%s", told.Hint).Because(err)
+		return core.NewError(told.Code, told.Kind, "%s: %s", doing, told.Message).Hinted("%s", told.Hint).Because(err)
 	case errors.Is(err, signkey.ErrNoLogin):
-		return nil, "", core.Usage("%s: commands must be signed, and %v", doing, err).Because(err).
+		return core.Usage("%s: commands must be signed, and %v", doing, err).Because(err).
 			Hinted("`ctl login`, or set principal and sign_with in %s", conf.Path())
 	}
-	return nil, "", core.Usage("%s: %v", doing, err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
+	return core.Usage("%s: %v", doing, err).Because(err).Hinted("set principal and sign_with in %s", conf.Path())
 }

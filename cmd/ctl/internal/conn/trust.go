@@ -96,7 +96,11 @@ func apiClient(a *core.App, endpoint string) (*api.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := api.Connect(endpoint, conf.API)
+	proof, err := proofOf(a, conf)
+	if err != nil {
+		return nil, err
+	}
+	c, err := api.Connect(endpoint, conf.API, proof)
 	switch {
 	case errors.Is(err, api.ErrConfig):
 		return nil, core.Usage("%v", err).Hinted("check the section api of the config").Because(err)

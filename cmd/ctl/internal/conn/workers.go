@@ -184,10 +184,11 @@ func (t *Conn) apisOf(ctx context.Context, queue string) []string {
 // APIFailure converts an error of a worker's API, with its exit code.
 func APIFailure(doing string, err error) error {
 	var e *api.Error
+	var own *core.Error
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, core.ErrInterrupted):
+	case errors.Is(err, core.ErrInterrupted), errors.As(err, &own):
 		return err
 	case errors.Is(err, api.ErrUnreachable):
 		return core.Unreachable("%s: %v", doing, err).Hinted("`ctl status` shows which workers are up").Because(err)
@@ -202,7 +203,7 @@ func APIFailure(doing string, err error) error {
 		code = core.ExitNotFound
 	case api.ErrUnauthorized, api.ErrStore, api.ErrIssuer:
 		code = core.ExitUnreachable
-	case api.ErrRefused:
+	case api.ErrRefused, api.ErrForbidden:
 		code = core.ExitRefused
 	}
 	// A worker's message may begin with doing, too.
@@ -262,6 +263,10 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 			}
 		}
 	}
+	proof, err := proofOf(a, conf)
+	if err != nil {
+		return nil, nil, err
+	}
 	known, answered := knownAddresses(a, conf.API), map[string]bool{}
 	var silent []WorkerView
 	for _, p := range polls {
@@ -272,7 +277,7 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 			if err := checkHint(p.API, conf.API, known); err != nil {
 				return api.Status{}, err
 			}
-			c, err := api.Connect(p.API, conf.API)
+			c, err := api.Connect(p.API, conf.API, proof)
 			if err != nil {
 				return api.Status{}, err
 			}

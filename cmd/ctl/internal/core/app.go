@@ -40,6 +40,7 @@ type App struct {
 
 	SignWith string
 
+	once     sync.Map // of Once
 	loadOnce sync.Once
 	conf     *config.Config
 	confErr  error
@@ -57,6 +58,12 @@ func (a *App) Note(format string, args ...any) {
 	if !a.Flags.Quiet {
 		fmt.Fprintln(a.Err, Clean(fmt.Sprintf(format, args...)))
 	}
+}
+
+// Once calls get once for a key in this run of ctl, and returns its result each time.
+func Once[T any](a *App, key any, get func() (T, error)) (T, error) {
+	f, _ := a.once.LoadOrStore(key, sync.OnceValues(get))
+	return f.(func() (T, error))()
 }
 
 // MayAsk reports whether ctl may ask a person: standard input and error are terminals, and

@@ -165,7 +165,7 @@ func exec(ctx context.Context, a *core.App, zone, name string, argv []string) er
 			stop() // no worker closes the feed of a command that did not end
 		}
 	}()
-	missing, ferr := live.Follow(fctx, a, worker, id)
+	missing, ferr := live.Follow(fctx, a, worker, h.Name, id)
 	if err := <-end; err != nil {
 		return err
 	}

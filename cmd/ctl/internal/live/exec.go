@@ -9,11 +9,11 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 )
 
-// Follow prints a command's output. missing counts bytes that came faster than they were
+// Follow prints the output of a command on a host. missing counts bytes that came faster than they were
 // read.
-func Follow(ctx context.Context, a *core.App, worker *api.Client, id string) (missing int64, err error) {
+func Follow(ctx context.Context, a *core.App, worker *api.Client, host, id string) (missing int64, err error) {
 	next := map[string]int64{}
-	for ev, err := range worker.Exec(ctx, id, 0, 0) {
+	for ev, err := range worker.Exec(ctx, host, id, 0, 0) {
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
 				return missing, nil

@@ -53,7 +53,7 @@ func TestOutputThatWasDroppedIsToldInItsPlace(t *testing.T) {
 		var out, errs bytes.Buffer
 		a := &core.App{Out: &out, Err: &errs}
 		a.Flags.Output = output
-		missing, err := Follow(t.Context(), a, c, "e1")
+		missing, err := Follow(t.Context(), a, c, "h1", "e1")
 		if err != nil || missing != 1000 {
 			t.Errorf("%s: %d bytes are missing, %v", output, missing, err)
 		}

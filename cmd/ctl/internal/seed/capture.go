@@ -132,7 +132,7 @@ func login(ctx context.Context, a *core.App, zone, host, name string) error {
 		end <- t.TaskFailure(doing, t.Result(ctx, doing, run, 30*time.Minute, &out))
 		stop()
 	}()
-	_, ferr := live.Follow(fctx, a, worker, id)
+	_, ferr := live.Follow(fctx, a, worker, h.Name, id)
 	if ctx.Err() == nil && ferr != nil && !errors.Is(ferr, context.Canceled) {
 		a.Note("the code cannot be shown: %v", ferr)
 	}

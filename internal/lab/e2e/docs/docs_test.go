@@ -71,14 +71,15 @@ var pages = []string{
 const (
 	policyPage = "docs/how-to/write-a-policy.md"
 	batchPage  = "docs/how-to/run-a-batch.md"
-	signedPage = "docs/how-to/sign-decisions.md"    // its commands need keys; internal/lab/e2e/approvals has them
-	loginPage  = "docs/how-to/let-people-log-in.md" // its commands need an identity provider; cmd/ctl/login_test.go has one
+	signedPage = "docs/how-to/sign-decisions.md"      // its commands need keys; internal/lab/e2e/approvals has them
+	tokensPage = "docs/how-to/tokens-for-programs.md" // its commands need an access file; cmd/ctl/token_test.go has one
+	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; cmd/ctl/login_test.go has one
 )
 
 var (
 	// command is a line of an indented block that runs ctl.
 	command = regexp.MustCompile(`(?m)^ {4}(.*bin/ctl .*)$`)
-	// unrun is a line that runs ctl and is not indented: only signedPage and loginPage may have some.
+	// unrun is a line that runs ctl and is not indented: only signedPage, loginPage and tokensPage may have some.
 	unrun = regexp.MustCompile(`(?m)^(?:[^\s|].*)?bin/ctl .*$`)
 	// comment is what stands behind a command.
 	comment = regexp.MustCompile(` {2,}#.*`)
@@ -95,7 +96,7 @@ func page(t *testing.T, name string) string {
 
 // notRun says which commands of a page no test runs; nothing is "".
 func notRun(name, text string) string {
-	if line := unrun.FindString(text); line != "" && name != signedPage && name != loginPage {
+	if line := unrun.FindString(text); line != "" && name != signedPage && name != loginPage && name != tokensPage {
 		return fmt.Sprintf("no test runs %q: indent it by four spaces", line)
 	}
 	has, listed := command.MatchString(text), slices.Contains(pages, name)
@@ -149,6 +150,7 @@ func TestAPageThatIsNotRunIsNoticed(t *testing.T) {
 		{signedPage, fenced, false},
 		{signedPage, run, true},
 		{loginPage, fenced, false},
+		{tokensPage, fenced, false},
 	} {
 		if why := notRun(c.name, c.text); (why != "") != c.noticed {
 			t.Errorf("%s with %q: %q", c.name, c.text, why)

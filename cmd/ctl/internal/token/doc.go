@@ -1,0 +1,2 @@
+// Package token has the commands of `ctl token`: API tokens of programs.
+package token

@@ -1,0 +1,600 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/tokens"
+	"fairlead.dev/fairlead/snapshots"
+	"fairlead.dev/fairlead/snapshots/chunks"
+)
+
+// people of the access file below, and the seeds of their keys.
+var people = map[string]byte{"ann": 1, "vic": 2, "olga": 3, "own": 4, "nobody": 5, "stranger": 6}
+
+func keyOf(t testing.TB, who string) ssh.Signer {
+	t.Helper()
+	s, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{people[who]}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// accessFile has an admin, a viewer, an operator, and one who may do all to sessions that
+// are their own. nobody is known and may do nothing, and the stranger is not known.
+func accessFile(t testing.TB, more string) *access.Access {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString("people:\n")
+	for _, who := range []string{"ann", "vic", "olga", "own", "nobody"} {
+		fmt.Fprintf(&b, "  - {name: %s, keys: [%q]}\n", who, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(keyOf(t, who).PublicKey()))))
+	}
+	b.WriteString(`bindings:
+  - {name: admins, roles: [admin], to: [ann]}
+  - {name: viewers, roles: [viewer], to: [vic]}
+  - {name: operators, roles: [operator], to: [olga]}
+  - {name: own sessions, roles: [operator], to: [own], when: owner == who}
+` + more)
+	a, err := access.Parse([]byte(b.String()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// A law is an Authority whose file a test can change.
+type law struct {
+	sync.Mutex
+	a    *access.Access
+	book *tokens.Book
+}
+
+func (l *law) keeper() *authority.Keeper {
+	k := authority.Fixed(l.Current(), time.Now)
+	if l.book != nil {
+		k.Know(l.book)
+	}
+	return k
+}
+
+func (l *law) Ended(who string) string { return l.keeper().Ended(who) }
+
+func (l *law) set(a *access.Access) {
+	l.Lock()
+	defer l.Unlock()
+	l.a = a
+}
+
+func (l *law) Current() *access.Access {
+	l.Lock()
+	defer l.Unlock()
+	return l.a
+}
+
+func (l *law) Decide(r access.Request) access.Answer {
+	return l.keeper().Decide(r)
+}
+func (l *law) Could(r access.Request) access.Answer {
+	return l.keeper().Could(r)
+}
+
+// things are Objects by name. A name without an object is one that Temporal does not know.
+type things struct {
+	sync.Mutex
+	objects map[string]access.Object
+	err     error
+	asked   int
+}
+
+func (o *things) get(name string) (access.Object, bool, error) {
+	o.Lock()
+	defer o.Unlock()
+	o.asked++
+	v, ok := o.objects[name]
+	return v, ok, o.err
+}
+
+func (o *things) Session(_ context.Context, id string) (access.Object, bool, error) {
+	return o.get("session/" + id)
+}
+
+func (o *things) Batch(_ context.Context, id string) (access.Object, bool, error) {
+	return o.get("batch/" + id)
+}
+
+func (o *things) Command(_ context.Context, host, id string) (access.Object, bool, error) {
+	return o.get("host/" + host + "/" + id)
+}
+
+// A court is a bench with an authority.
+type court struct {
+	*bench
+	law    *law
+	things *things
+}
+
+func lockedBench(t *testing.T) *court {
+	c := &court{law: &law{a: accessFile(t, "")}, things: &things{objects: map[string]access.Object{
+		"session/s1": {Session: "s1", Owner: "own"}, "session/s2": {Session: "s2", Owner: "olga"},
+		"batch/b1": {Owner: "own"}, "host/h1/x-1": {Host: "h1"},
+	}}}
+	c.bench = serve(t, func(o *Options) {
+		o.Authority, o.Objects, o.Recheck = c.law, c.things, 20*time.Millisecond
+		o.Workspaces = emptyFolders{}
+		c.law.book = tokens.Open(o.Store, slog.New(slog.DiscardHandler))
+		if err := c.law.book.Reload(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		o.Tokens, o.Certify = c.law.book, func(principal, key string, life time.Duration) (string, error) {
+			return fmt.Sprint("certificate of ", principal, " for ", key, " ", life.Round(time.Minute)), nil
+		}
+	})
+	return c
+}
+
+// emptyFolders are work folders without files.
+type emptyFolders struct{}
+
+func (emptyFolders) WorkDiff(context.Context, string, bool) (protocol.WorkDiff, error) {
+	return protocol.WorkDiff{}, nil
+}
+func (emptyFolders) FetchFiles(context.Context, string, []string, bool, io.Writer) error { return nil }
+
+// as returns a client whose requests somebody signs.
+func (c *court) as(who string) *Client {
+	c.Helper()
+	key := keyOf(c, who)
+	client, err := NewClient(c.server.Address(), ClientOptions{Patience: 20 * time.Second, Sign: func(_ context.Context, r command.Request) (string, error) {
+		return command.SignRequest(key, who, r, time.Now())
+	}})
+	if err != nil {
+		c.Fatal(err)
+	}
+	c.Cleanup(func() { client.Close() })
+	return client
+}
+
+// raw makes one request with these headers, and returns its status and body.
+func (c *court) raw(method, target string, body string, header http.Header) (int, string) {
+	c.Helper()
+	path := strings.TrimPrefix(c.server.Address(), "unix://")
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	defer tr.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(c.Context(), method, "http://worker"+target, strings.NewReader(body))
+	if err != nil {
+		c.Fatal(err)
+	}
+	for k, v := range header {
+		r.Header[k] = v
+	}
+	resp, err := (&http.Client{Transport: tr}).Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	defer resp.Body.Close()
+	data, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+	if err != nil {
+		c.Fatal(err)
+	}
+	return resp.StatusCode, string(data)
+}
+
+func signedHeader(t testing.TB, who, method, target, body string, at time.Time) http.Header {
+	t.Helper()
+	h, err := command.SignRequest(keyOf(t, who), who, command.Request{Method: method, Target: target, Body: command.BodyDigest([]byte(body))}, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return http.Header{http.CanonicalHeaderKey(command.RequestHeader): {h}}
+}
+
+// example is a request to each route that its handler could answer.
+var example = map[string]string{
+	"GET /v1/status":                                   "/v1/status",
+	"GET /v1/login":                                    "/v1/login",
+	"POST /v1/login":                                   "/v1/login",
+	"POST /v1/whoami":                                  "/v1/whoami",
+	"GET /v1/sessions/{id}/feed":                       "/v1/sessions/s1/feed",
+	"GET /v1/sessions/{id}/transcript":                 "/v1/sessions/s1/transcript",
+	"GET /v1/sessions/{id}/live":                       "/v1/sessions/s1/live",
+	"GET /v1/sessions/{id}/requests/{digest}":          "/v1/sessions/s1/requests/" + strings.Repeat("0", 64),
+	"POST /v1/sessions/{id}/requests/{digest}/answers": "/v1/sessions/s1/requests/" + strings.Repeat("0", 64) + "/answers",
+	"GET /v1/sessions/{id}/deliverables":               "/v1/sessions/s1/deliverables",
+	"GET /v1/sessions/{id}/deliverables/{call}":        "/v1/sessions/s1/deliverables/c1",
+	"GET /v1/sessions/{id}/diffs/{turn}":               "/v1/sessions/s1/diffs/last",
+	"GET /v1/sessions/{id}/diff":                       "/v1/sessions/s1/diff",
+	"GET /v1/sessions/{id}/files":                      "/v1/sessions/s1/files?path=a",
+	"GET /v1/exec/{id}":                                "/v1/exec/x-1?host=h1",
+	"POST /v1/messages":                                "/v1/messages?folder=session.s1.0123456789abcdef",
+	"POST /v1/inputs/{kind}":                           "/v1/inputs/file?folder=session.s1.0123456789abcdef&name=a&bytes=1&sha256=" + command.BodyDigest([]byte("x")),
+	"POST /v1/batches":                                 "/v1/batches?folder=batch.b2.0123456789abcdef",
+	"POST /v1/tokens":                                  "/v1/tokens?session=s1&repo=https://git.example.com/a.git",
+	"GET /v1/batches/results/{folder}/{part}":          "/v1/batches/results/batch.b1.0123456789abcdef/" + strings.Repeat("0", 64),
+	"POST /v1/uploads/missing":                         "/v1/uploads/missing",
+	"POST /v1/uploads":                                 "/v1/uploads?session=s1",
+	"POST /v1/seeds/{name}":                            "/v1/seeds/team",
+	"POST /v1/seeds/{name}/export":                     "/v1/seeds/team/export",
+	"GET /v1/snapshots":                                "/v1/snapshots?session=s1",
+	"GET /v1/snapshots/{id}":                           "/v1/snapshots/s1.snap-20260101t000000-012345",
+	"GET /v1/snapshots/{id}/export":                    "/v1/snapshots/s1.snap-20260101t000000-012345/export",
+	"DELETE /v1/snapshots/{id}":                        "/v1/snapshots/s1.snap-20260101t000000-012345",
+	"GET /v1/api-tokens":                               "/v1/api-tokens",
+	"POST /v1/api-tokens":                              "/v1/api-tokens",
+	"DELETE /v1/api-tokens/{name}":                     "/v1/api-tokens/ci",
+	"POST /v1/api-tokens/certificate":                  "/v1/api-tokens/certificate",
+	"/":                                                "/v2/anything",
+}
+
+func TestEveryHandlerIsInTheTableOfRoutes(t *testing.T) {
+	inTable := map[string]bool{}
+	registrations := 0
+	fset := token.NewFileSet()
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var handlers []string
+	for _, f := range files {
+		if !strings.HasSuffix(f.Name(), ".go") || strings.HasSuffix(f.Name(), "_test.go") {
+			continue
+		}
+		parsed, err := parser.ParseFile(fset, f.Name(), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.KeyValueExpr:
+				if k, ok := n.Key.(*ast.Ident); ok && k.Name == "serve" {
+					if sel, ok := n.Value.(*ast.SelectorExpr); ok {
+						inTable[sel.Sel.Name] = true
+					}
+				}
+			case *ast.SelectorExpr:
+				if n.Sel.Name == "HandleFunc" || n.Sel.Name == "Handle" {
+					registrations++
+				}
+			case *ast.FuncDecl:
+				if n.Recv != nil && takesRequest(n.Type) {
+					handlers = append(handlers, n.Name.Name)
+				}
+			}
+			return true
+		})
+	}
+	if registrations != 1 {
+		t.Errorf("handlers are registered at %d places: the table of routes is the only one", registrations)
+	}
+	if len(handlers) < 20 {
+		t.Fatalf("only %d handlers were found: this test looks in the wrong place", len(handlers))
+	}
+	for _, h := range handlers {
+		if !inTable[h] {
+			t.Errorf("%s takes requests and is not in the table of routes, which says who may make them", h)
+		}
+	}
+	for _, r := range routes {
+		if r.needs == nil || r.serve == nil {
+			t.Errorf("%s: the table does not say what it needs", r.pattern)
+		}
+		if example[r.pattern] == "" {
+			t.Errorf("%s: no request to it is tried in these tests", r.pattern)
+		}
+	}
+}
+
+// takesRequest reports whether a method is func(http.ResponseWriter, *http.Request).
+func takesRequest(f *ast.FuncType) bool {
+	var types []string
+	for _, p := range f.Params.List {
+		name := ""
+		switch e := p.Type.(type) {
+		case *ast.SelectorExpr:
+			name = e.Sel.Name
+		case *ast.StarExpr:
+			if sel, ok := e.X.(*ast.SelectorExpr); ok {
+				name = sel.Sel.Name
+			}
+		}
+		types = append(types, name)
+	}
+	return len(types) == 2 && types[0] == "ResponseWriter" && types[1] == "Request" && f.Results == nil
+}
+
+func methodOf(pattern string) string {
+	method, _, ok := strings.Cut(pattern, " ")
+	if !ok {
+		return "GET"
+	}
+	return method
+}
+
+func TestAStrangerReadsNothing(t *testing.T) {
+	c := lockedBench(t)
+	now := time.Now()
+	for _, r := range routes {
+		target, method := example[r.pattern], methodOf(r.pattern)
+		for what, header := range map[string]http.Header{
+			"unsigned":             nil,
+			"signed by a stranger": signedHeader(t, "stranger", method, target, "", now),
+			"in another's name": func() http.Header {
+				h, err := command.SignRequest(keyOf(t, "stranger"), "ann", command.Request{Method: method, Target: target, Body: command.BodyDigest(nil)}, now)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return http.Header{http.CanonicalHeaderKey(command.RequestHeader): {h}}
+			}(),
+		} {
+			status, body := c.raw(method, target, "", header)
+			if r.open {
+				if r.pattern == "GET /v1/status" && (strings.Contains(body, "where-the-store-is") || !strings.Contains(body, `"ready":true`)) || r.pattern != "GET /v1/status" && status == http.StatusOK {
+					t.Errorf("%s, %s: %d %s", r.pattern, what, status, body)
+				}
+				continue
+			}
+			if status != http.StatusUnauthorized || !strings.Contains(body, `"kind":"unauthorized"`) || !strings.Contains(body, "sign_with") {
+				t.Errorf("%s, %s: %d %s", r.pattern, what, status, body)
+			}
+		}
+	}
+}
+
+func TestWhoHasNoRoleMayDoNothing(t *testing.T) {
+	c := lockedBench(t)
+	for _, r := range routes {
+		if r.open || r.pattern == "/" || r.pattern == "POST /v1/api-tokens/certificate" {
+			continue
+		}
+		target, method := example[r.pattern], methodOf(r.pattern)
+		status, body := c.raw(method, target, "", signedHeader(t, "nobody", method, target, "", time.Now()))
+		if status != http.StatusForbidden || !strings.Contains(body, `"kind":"forbidden"`) {
+			t.Errorf("%s: %d %s", r.pattern, status, body)
+		}
+	}
+}
+
+func TestAViewerReadsAndDoesNothingElse(t *testing.T) {
+	c := lockedBench(t)
+	reads := map[string]bool{}
+	for _, p := range []string{"feed", "transcript", "live", "requests/{digest}", "deliverables", "deliverables/{call}", "diffs/{turn}", "diff", "files"} {
+		reads["GET /v1/sessions/{id}/"+p] = true
+	}
+	for _, p := range []string{"GET /v1/batches/results/{folder}/{part}", "GET /v1/snapshots", "GET /v1/snapshots/{id}", "GET /v1/snapshots/{id}/export"} {
+		reads[p] = true
+	}
+	c.sessions.closed.Store(true) // so that feeds end
+	c.keep("s1", 1, 1, entry(1, "a", "hello"))
+	for _, r := range routes {
+		if r.open || r.pattern == "/" || r.pattern == "POST /v1/api-tokens/certificate" {
+			continue
+		}
+		target, method := example[r.pattern], methodOf(r.pattern)
+		status, body := c.raw(method, target, "", signedHeader(t, "vic", method, target, "", time.Now()))
+		if refused := status == http.StatusForbidden || status == http.StatusUnauthorized; refused == reads[r.pattern] {
+			t.Errorf("%s: %d %s", r.pattern, status, body)
+		}
+	}
+}
+
+func TestConditionsSeeTheObjectOfARequest(t *testing.T) {
+	c := lockedBench(t)
+	own := c.as("own")
+	if _, err := own.Live(t.Context(), "s1"); err != nil {
+		t.Errorf("the owner of s1: %v", err)
+	}
+	for _, id := range []string{"s2", "s-that-temporal-forgot"} {
+		var e *Error
+		if _, err := own.Live(t.Context(), id); !errors.As(err, &e) || e.Kind != ErrForbidden {
+			t.Errorf("%s is not their own: %v", id, err)
+		}
+	}
+	if _, err := own.PutMessage(t.Context(), "session.new.0123456789abcdef", "hello"); err != nil {
+		t.Errorf("a message for a session that they may begin: %v", err)
+	}
+	var e *Error
+	if _, err := own.PutMessage(t.Context(), "session.s2.0123456789abcdef", "hello"); !errors.As(err, &e) || e.Kind != ErrForbidden {
+		t.Errorf("a message for another's session: %v", err)
+	}
+	c.things.err = errors.New("no worker answers")
+	if _, err := own.Live(t.Context(), "s1"); !errors.As(err, &e) || e.Kind != ErrStore {
+		t.Errorf("a session that cannot be asked: %v", err)
+	}
+	asked := c.things.asked
+	if _, err := c.as("vic").Live(t.Context(), "s1"); err != nil || c.things.asked != asked {
+		t.Errorf("who needs no condition: %v, and %d sessions were asked", err, c.things.asked-asked)
+	}
+}
+
+func TestAReplayedRequestIsRefused(t *testing.T) {
+	c := lockedBench(t)
+	h := signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", time.Now())
+	if status, body := c.raw("GET", "/v1/sessions/s1/live", "", h); status != http.StatusOK {
+		t.Fatalf("at first: %d %s", status, body)
+	}
+	if status, body := c.raw("GET", "/v1/sessions/s1/live", "", h); status != http.StatusUnauthorized || !strings.Contains(body, "counts once") {
+		t.Errorf("again: %d %s", status, body)
+	}
+	for what, at := range map[string]time.Time{"six minutes ago": time.Now().Add(-6 * time.Minute), "in six minutes": time.Now().Add(6 * time.Minute)} {
+		if status, body := c.raw("GET", "/v1/sessions/s1/live", "", signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", at)); status != http.StatusUnauthorized || !strings.Contains(body, "clock") {
+			t.Errorf("signed %s: %d %s", what, status, body)
+		}
+	}
+	if status, _ := c.raw("GET", "/v1/sessions/s1/live", "", signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", time.Now().Add(-4*time.Minute))); status != http.StatusOK {
+		t.Errorf("a clock that is 4 minutes late: %d", status)
+	}
+}
+
+func TestARequestThatWasSignedForAnotherPlaceOrBodyIsRefused(t *testing.T) {
+	c := lockedBench(t)
+	const target = "/v1/messages?folder=session.s2.0123456789abcdef"
+	for what, h := range map[string]http.Header{
+		"another path":   signedHeader(t, "olga", "POST", "/v1/inputs?folder=session.s2.0123456789abcdef", "hello", time.Now()),
+		"another query":  signedHeader(t, "olga", "POST", "/v1/messages?folder=session.s3.0123456789abcdef", "hello", time.Now()),
+		"another method": signedHeader(t, "olga", "GET", target, "hello", time.Now()),
+	} {
+		if status, body := c.raw("POST", target, "hello", h); status != http.StatusUnauthorized {
+			t.Errorf("signed for %s: %d %s", what, status, body)
+		}
+	}
+	if status, body := c.raw("POST", target, "hello, changed", signedHeader(t, "olga", "POST", target, "hello", time.Now())); status != http.StatusBadRequest || !strings.Contains(body, "the body is not the one that was signed") {
+		t.Errorf("another body: %d %s", status, body)
+	}
+	if status, body := c.raw("POST", target, "hello", signedHeader(t, "olga", "POST", target, "hello", time.Now())); status != http.StatusOK {
+		t.Errorf("as signed: %d %s", status, body)
+	}
+	key := signedHeader(t, "olga", "POST", target, "hello", time.Now())
+	key.Add(command.RequestHeader, "x")
+	if status, _ := c.raw("POST", target, "hello", key); status != http.StatusUnauthorized {
+		t.Errorf("with two headers: %d", status)
+	}
+}
+
+func TestAFeedEndsSoonAfterItsViewerIsRevoked(t *testing.T) {
+	c := lockedBench(t)
+	c.attached("s1", true)
+	c.showEntry("s1", entry(1, "a", "hello"))
+	var e *Error
+	seen := 0
+	for ev, err := range c.as("vic").Feed(t.Context(), "s1", 1) {
+		switch {
+		case err != nil:
+			if !errors.As(err, &e) || e.Kind != ErrForbidden && e.Kind != ErrUnauthorized {
+				t.Errorf("the feed ended with %v", err)
+			}
+		case ev.Kind == KindEntry:
+			seen++
+			c.law.set(accessFile(t, "revoked: {people: [vic]}\n"))
+		}
+	}
+	if seen != 1 || e == nil {
+		t.Errorf("%d entries were seen, and the feed ended with %v", seen, e)
+	}
+}
+
+func TestTheDigestOfWhatOthersKeepIsNotEnoughToGetIt(t *testing.T) {
+	c := lockedBench(t)
+	data := bytes.Repeat([]byte("a secret of ann's "), 1000)
+	batch := c.server.opts.Chunks.NewBatch(t.Context(), chunks.BatchOptions{})
+	digest, err := batch.Put(data)
+	if err == nil {
+		_, err = batch.Flush()
+	}
+	batch.Abort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	olga := c.as("olga")
+	var lacking []chunks.Digest
+	body, err := json.Marshal([]chunks.Digest{digest})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := olga.call(t.Context(), http.MethodPost, "/v1/uploads/missing", body, &lacking); err != nil || len(lacking) != 1 {
+		t.Errorf("the store says that it has it: %v, %v", lacking, err)
+	}
+	head, err := json.Marshal([]snapshots.Entry{{Path: "a", Kind: snapshots.File, Mode: 0o600, Size: int64(len(data)), Content: []snapshots.Ref{{Digest: digest}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(signed []byte, sent ...byte) error {
+		upload := append(append(bytes.Clone(head), '\n'), sent...)
+		resp, err := olga.sendStream(t.Context(), http.MethodPost, "/v1/uploads?session=new", bytes.NewReader(upload), -1, command.BodyDigest(signed))
+		if err == nil {
+			resp.Body.Close()
+		}
+		return err
+	}
+	var e *Error
+	if err := send(head, 0, 0, 0, 0); !errors.As(err, &e) || e.Kind != ErrIncomplete {
+		t.Errorf("a tree without its content: %v", err)
+	}
+	if err := send([]byte("[]"), 0, 0, 0, 0); !errors.As(err, &e) || e.Kind != ErrBadInput || !strings.Contains(e.Message, "signed") {
+		t.Errorf("a tree that was not signed: %v", err)
+	}
+}
+
+func TestALocalTreeIsSentBySignedRequests(t *testing.T) {
+	c := lockedBench(t)
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/a", []byte("hello"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tree, err := snapshots.ReadLocal(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time the store has all of it
+		if m, sent, err := c.as("olga").PutTree(t.Context(), "new", tree); err != nil || m.Files == 0 || sent != 5 {
+			t.Errorf("%+v, %d bytes sent, %v", m, sent, err)
+		}
+	}
+}
+
+func TestTheSeedIsExportedForTheVerifiedPrincipal(t *testing.T) {
+	c := lockedBench(t)
+	_, err := c.as("ann").ExportSeed(t.Context(), "team", ExportSeed{Recipient: ageIdentity(t).Recipient().String(), By: "somebody else"})
+	if who := c.desk.who(); len(who) != 1 || who[0].By != "ann" {
+		t.Errorf("%v; the seed heard of %+v", err, who)
+	}
+}
+
+func TestSnapshotsOfAllSessionsAreThoseThatTheCallerMayRead(t *testing.T) {
+	c := lockedBench(t)
+	for _, id := range []string{"s1", "s2"} {
+		if _, err := snapshots.Make(t.Context(), c.server.opts.Chunks, id, time.Now(), nil, func() ([]byte, error) { return nil, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for who, want := range map[string]int{"vic": 2, "own": 1, "nobody": 0} {
+		if got := listed(t, c.as(who), ""); len(got) != want {
+			t.Errorf("%s sees %d snapshots, want %d", who, len(got), want)
+		}
+	}
+}
+
+func TestRequestsOfOnePrincipalAreBounded(t *testing.T) {
+	var n nonces
+	now := time.Now()
+	for i := range maxNonces {
+		if err := n.use(command.SignedRequest{Principal: "ann", Nonce: fmt.Sprint(i), At: now}, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one := command.SignedRequest{Principal: "ann", Nonce: "more", At: now}
+	if err := n.use(one, now); !errors.Is(err, errTooMany) {
+		t.Errorf("one more: %v", err)
+	}
+	if err := n.use(command.SignedRequest{Principal: "bob", Nonce: "0", At: now}, now); err != nil {
+		t.Errorf("another principal: %v", err)
+	}
+	later := now.Add(command.MaxSkew + time.Second)
+	one.At = later
+	if err := n.use(one, later); err != nil || n.count != 1 {
+		t.Errorf("when the old ones cannot count any more: %v, %d are remembered", err, n.count)
+	}
+}

@@ -1,0 +1,196 @@
+package api
+
+import (
+	"net/http"
+	"strings"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// A route is one place of the API: what it does, and what its caller must be allowed.
+type route struct {
+	pattern string
+	serve   func(*Server, http.ResponseWriter, *http.Request)
+	needs   func(*http.Request) (need, error)
+	// open routes also answer to strangers. The status tells them less, and the others want
+	// another proof.
+	open bool
+	// head says that the signed digest is of the first line of the body only, which has the
+	// digests of the rest.
+	head bool
+}
+
+// A need is the verb that a request needs, and what it is about. Without a verb, any
+// principal may ask.
+type need struct {
+	verb    access.Verb
+	object  access.Object // what the request itself says
+	session string        // whose object counts
+	batch   string        // the same
+	command string        // on the host of object, which must be true
+	// begins says that a session that does not exist yet needs this verb instead, whatever the
+	// conditions. What starts it is judged with all that is known.
+	begins access.Verb
+}
+
+// routes are all places of the API.
+var routes = []route{
+	{pattern: "GET /v1/status", serve: (*Server).status, needs: anybody, open: true},
+	{pattern: "GET /v1/login", serve: (*Server).loginSettings, needs: anybody, open: true},
+	{pattern: "POST /v1/login", serve: (*Server).logIn, needs: anybody, open: true},
+	{pattern: "POST /v1/whoami", serve: (*Server).whoami, needs: anybody, open: true},
+	{pattern: "GET /v1/sessions/{id}/feed", serve: (*Server).feed, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/transcript", serve: (*Server).transcript, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/live", serve: (*Server).live, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/requests/{digest}", serve: (*Server).request, needs: session(access.SessionRead)},
+	{pattern: "POST /v1/sessions/{id}/requests/{digest}/answers", serve: (*Server).answers, needs: session(access.ApprovalDecide)},
+	{pattern: "GET /v1/sessions/{id}/deliverables", serve: (*Server).deliverables, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/deliverables/{call}", serve: (*Server).deliverable, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/diffs/{turn}", serve: (*Server).diff, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/diff", serve: (*Server).workDiff, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/files", serve: (*Server).files, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/exec/{id}", serve: (*Server).exec, needs: hostCommand},
+	{pattern: "POST /v1/messages", serve: (*Server).message, needs: folder},
+	{pattern: "POST /v1/inputs/{kind}", serve: (*Server).input, needs: folder},
+	{pattern: "POST /v1/batches", serve: (*Server).batchPage, needs: folder},
+	{pattern: "POST /v1/tokens", serve: (*Server).gitToken, needs: tokenOwner},
+	{pattern: "GET /v1/batches/results/{folder}/{part}", serve: (*Server).batchResults, needs: results},
+	{pattern: "POST /v1/uploads/missing", serve: (*Server).missing, needs: some(access.SessionStart)},
+	{pattern: "POST /v1/uploads", serve: (*Server).upload, needs: uploaded, head: true},
+	{pattern: "POST /v1/seeds/{name}", serve: (*Server).seed, needs: ofSeed(access.SeedWrite)},
+	{pattern: "POST /v1/seeds/{name}/export", serve: (*Server).export, needs: ofSeed(access.SeedExport)},
+	{pattern: "GET /v1/snapshots", serve: (*Server).snapshots, needs: ofSnapshots},
+	{pattern: "GET /v1/snapshots/{id}", serve: (*Server).snapshot, needs: ofSnapshot(access.SessionRead)},
+	{pattern: "GET /v1/snapshots/{id}/export", serve: (*Server).exportSnapshot, needs: ofSnapshot(access.SessionRead)},
+	{pattern: "DELETE /v1/snapshots/{id}", serve: (*Server).deleteSnapshot, needs: ofSnapshot(access.SnapshotWrite)},
+	{pattern: "GET /v1/api-tokens", serve: (*Server).apiTokens, needs: ofTokens},
+	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
+	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},
+	{pattern: "POST /v1/api-tokens/certificate", serve: (*Server).certifyToken, needs: anybody},
+	{pattern: "/", serve: (*Server).nowhere, needs: anybody},
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	for _, r := range routes {
+		mux.HandleFunc(r.pattern, s.locked(r))
+	}
+	return mux
+}
+
+func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {
+	s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no such place in this version of the API"))
+}
+
+func anybody(*http.Request) (need, error) { return need{}, nil }
+
+func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite}, nil }
+
+// some needs a verb for an object that does not exist yet.
+func some(verb access.Verb) func(*http.Request) (need, error) {
+	return func(*http.Request) (need, error) { return need{begins: verb}, nil }
+}
+
+func session(verb access.Verb) func(*http.Request) (need, error) {
+	return func(r *http.Request) (need, error) {
+		id, err := named(r, "session id", "id")
+		return need{verb: verb, session: id}, err
+	}
+}
+
+// hostCommand is about a command on a host, which the caller names. The name of a login's
+// command is known only to who began it.
+func hostCommand(r *http.Request) (need, error) {
+	id, err := named(r, "id of a command", "id")
+	host := r.URL.Query().Get("host")
+	if err == nil && host != "" && !namePattern.MatchString(host) {
+		err = problem(http.StatusBadRequest, ErrBadInput, "host=%.100q is not the name of a host", host)
+	}
+	if err == nil && strings.HasPrefix(id, "login-") {
+		return need{begins: access.SeedWrite}, nil
+	}
+	return need{verb: access.HostExec, command: id, object: access.Object{Host: host}}, err
+}
+
+// folder is about the owner of the folder that the request stores something in.
+func folder(r *http.Request) (need, error) {
+	name, err := folderOf(r)
+	if err != nil {
+		return need{}, err
+	}
+	return ownerOf(name), nil
+}
+
+func ownerOf(folder string) need {
+	owner, _ := owned.OwnerOf(folder)
+	switch owner.Kind {
+	case owned.Batch:
+		return need{begins: access.BatchRun}
+	case owned.Schedule:
+		return need{begins: access.ScheduleWrite}
+	}
+	return need{verb: access.SessionMessage, session: owner.ID, begins: access.SessionStart}
+}
+
+func tokenOwner(r *http.Request) (need, error) {
+	q := r.URL.Query()
+	if q.Get("folder") != "" {
+		return folder(r)
+	}
+	id := q.Get("session")
+	if !namePattern.MatchString(id) {
+		return need{}, problem(http.StatusBadRequest, ErrBadInput, "%.100q is not a session id", id)
+	}
+	return need{verb: access.SessionSet, session: id, begins: access.SessionStart}, nil
+}
+
+// results are those of a batch, which its viewers may read.
+func results(r *http.Request) (need, error) {
+	name := r.PathValue("folder")
+	owner, ok := owned.OwnerOf(name)
+	if !ok || owner.Kind != owned.Batch {
+		return need{}, problem(http.StatusNotFound, ErrNotFound, "there is no such part of a batch's results")
+	}
+	return need{verb: access.SessionRead, batch: owner.ID}, nil
+}
+
+// uploaded is a tree that a session begins with, or that is pushed to it.
+func uploaded(r *http.Request) (need, error) {
+	id := r.URL.Query().Get("session")
+	if !namePattern.MatchString(id) {
+		return need{}, problem(http.StatusBadRequest, ErrBadInput, "%.100q is not a session id", id)
+	}
+	return need{verb: access.SnapshotWrite, session: id, begins: access.SessionStart}, nil
+}
+
+func ofSeed(verb access.Verb) func(*http.Request) (need, error) {
+	return func(r *http.Request) (need, error) {
+		name, err := named(r, "seed name", "name")
+		return need{verb: verb, object: access.Object{Seed: name}}, err
+	}
+}
+
+// ofSnapshots is about the snapshots of a session, or those of all sessions that the caller may read,
+// which the handler asks for.
+func ofSnapshots(r *http.Request) (need, error) {
+	id := r.URL.Query().Get("session")
+	switch {
+	case id == "":
+		return need{}, nil
+	case !namePattern.MatchString(id):
+		return need{}, problem(http.StatusBadRequest, ErrBadInput, "%.100q is not a session id", id)
+	}
+	return need{verb: access.SessionRead, session: id}, nil
+}
+
+func ofSnapshot(verb access.Verb) func(*http.Request) (need, error) {
+	return func(r *http.Request) (need, error) {
+		session, err := snapshots.SessionOf(r.PathValue("id"))
+		if err != nil {
+			return need{}, snapshotProblem(err)
+		}
+		return need{verb: verb, session: session}, nil
+	}
+}
