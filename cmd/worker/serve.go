@@ -317,6 +317,14 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
+	marks, err := markedBy(conf)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, encrypts := opts.Codec.Encrypts(); marks.Required && !encrypts {
+		return nil, nil, errors.New("authority: required needs encrypted payloads: set temporal.payload_key in the config")
+	}
+	opts.ForWorkers(marks)
 	opts.Identity = identity.String()
 	opts.Logger = temporallog.NewStructuredLogger(log)
 	opts.MetricsHandler = metrics

@@ -47,6 +47,16 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	return []any{out}, nil
 }
 
+// Signed returns the input of a workflow that a Schedule starts, with a signature if the
+// config says that workers require one. workflowID is that of the Schedule's action.
+func (t *Conn) Signed(ctx context.Context, doing, workflowID, workflowType string, input any) (any, error) {
+	args, err := t.signed(ctx, doing, workflowID, workflowType, []any{input})
+	if err != nil {
+		return nil, err
+	}
+	return args[0], nil
+}
+
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
 	if conf.SignWith == "" {
