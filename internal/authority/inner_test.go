@@ -137,6 +137,11 @@ func listens(ctx workflow.Context, in protocol.ScanHostKeysInput) (string, error
 		}
 	}
 	sel := workflow.NewSelector(ctx)
+	sel.AddReceive(workflow.GetSignalChannel(ctx, protocol.SignalClose), func(c workflow.ReceiveChannel, _ bool) {
+		var raw converter.RawValue
+		c.Receive(ctx, &raw)
+		heard[fmt.Sprintf("close by a worker: %v", ByWorker(protocol.SignalClose, raw))]++
+	})
 	end := false
 	for _, name := range []string{"found", "release", protocol.SignalMessage} {
 		sel.AddReceive(workflow.GetSignalChannel(ctx, name), func(c workflow.ReceiveChannel, _ bool) {
@@ -290,9 +295,14 @@ func TestWhatWorkersTellEachOtherCannotBeForgedWithAStolenCtl(t *testing.T) {
 	plain := s.plain()
 	s.signal(plain, "a", "release", converter.NewRawValue(sent))
 	s.signal(plain, "b", "found", converter.NewRawValue(sent))
+	// A batch closes its sessions; nobody else can claim to be one.
+	s.signal(s.ours, "b", protocol.SignalClose, protocol.Close{By: "ann"})
+	s.signal(s.thief, "b", protocol.SignalClose, protocol.Close{By: "ann"})
+	s.signal(s.thief, "b", protocol.SignalClose, converter.NewRawValue(&commonpb.Payload{
+		Metadata: map[string][]byte{"encoding": []byte("json/plain"), "fairlead-origin": []byte("worker")}, Data: []byte(`{"by":"ann"}`)}))
 	s.signal(s.thief, "a", protocol.SignalMessage, "end")
 	s.signal(s.thief, "b", protocol.SignalMessage, "end")
-	for id, want := range map[string]string{"a": "map[found:1 message:1 revive_seed of ann:1 save_seed of :1]", "b": "map[message:1]"} {
+	for id, want := range map[string]string{"a": "map[found:1 message:1 revive_seed of ann:1 save_seed of :1]", "b": "map[close by a worker: false:2 close by a worker: true:1 message:1]"} {
 		var got string
 		if err := s.ours.GetWorkflow(s.ctx, id, "").Get(s.ctx, &got); err != nil || got != want {
 			t.Errorf("%s heard %s, want %s (%v)", id, got, want, err)

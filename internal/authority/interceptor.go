@@ -54,7 +54,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			return nil, err
 		}
 	}
-	if root && r.verb != "" && workflow.GetVersion(ctx, "authority", workflow.DefaultVersion, 1) >= 1 {
+	if root && r.verb != "" && Version(ctx) >= 1 {
 		var v Verdict
 		err := workflow.SideEffect(ctx, func(workflow.Context) any {
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
@@ -65,12 +65,26 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		if err == nil {
 			err = refusal(name, v)
 		}
+		if err == nil && !claimed[name] {
+			err = Claim(ctx, name, v, standsFor(in.Args))
+		}
 		if err != nil {
 			return nil, err
 		}
+		ctx = workflow.WithValue(ctx, verdictKey{}, v)
 		in.Args = named(in.Args)
 	}
 	return g.Next.ExecuteWorkflow(ctx, in)
+}
+
+// standsFor returns the Schedule of a standing command, or "".
+func standsFor(args []any) (schedule string) {
+	if len(args) == 1 {
+		if s, ok := args[0].(StandingCommand); ok {
+			schedule, _, _ = s.Stands()
+		}
+	}
+	return schedule
 }
 
 // onlyByWorkers says why a start is refused that only a worker may give, or returns "".

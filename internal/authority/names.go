@@ -49,6 +49,7 @@ var signals = map[string]Class{
 	"member":  Internal,
 	// from tasks on hosts, and from activities that watch hosts and processes
 	"found":                 Internal,
+	protocol.SignalRenew:    Internal,
 	"folders":               Internal,
 	"stirred":               Internal,
 	"host_back":             Internal,

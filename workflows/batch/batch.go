@@ -36,6 +36,9 @@ func runBatch(ctx workflow.Context, every kit.Intervals, in Input) (End, error) 
 		return End{}, err
 	}
 	b.lookEvery = every.Reap
+	if err := authority.Claim(b.ctx, protocol.TypeBatch, authority.StartVerdict(ctx), ""); err != nil {
+		return End{}, err
+	}
 	return b.run()
 }
 

@@ -22,12 +22,9 @@ import (
 // KeptFor is how old a command may be that Temporal kept while no worker was up.
 const KeptFor = 24 * time.Hour
 
-// version is the change of workflow code after which commands are judged.
-const version = "authority"
-
 // Judges reports whether this run of a workflow was begun by code that judges commands.
 func Judges(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, version, workflow.DefaultVersion, 1) >= 1
+	return authority.Version(ctx) >= 1
 }
 
 // A Door takes the commands of one workflow.
