@@ -440,3 +440,48 @@ func TestOnlyItsSignedStartRunsAWorkflow(t *testing.T) {
 		t.Errorf("it ran %d times, want the once that was signed", n)
 	}
 }
+
+// First all workers get the key, then authority is required. Nothing is refused meanwhile.
+func TestWorkersThatComeToRequireAuthorityTakeWhatBeganBefore(t *testing.T) {
+	s := newStage(t)
+	hears := func(id string, c client.Client, want string) {
+		t.Helper()
+		s.signal(c, id, protocol.SignalMessage, "end")
+		var got string
+		if err := c.GetWorkflow(s.ctx, id, "").Get(s.ctx, &got); err != nil || got != want {
+			t.Errorf("%s heard %s, want %s (%v)", id, got, want, err)
+		}
+	}
+	older := s.thief // a worker without the key sends as a thief does
+	w := s.work(older)
+	s.begin(older, "before", "listens", protocol.ScanHostKeysInput{})
+	s.signal(older, "before", "found", "by an older worker")
+	s.until("it is heard", func() bool {
+		var heard map[string]int
+		v, err := older.QueryWorkflow(s.ctx, "before", "", "heard")
+		return err == nil && v.Get(&heard) == nil && heard["found"] == 1
+	})
+	w.Stop()
+
+	marking := s.workers
+	marking.Required = false
+	c := s.dial(payload.NewCodec("default", s.key).ForWorkers(marking))
+	w = s.work(c)
+	s.begin(c, "between", "listens", protocol.ScanHostKeysInput{})
+	s.signal(older, "between", "found", "by an older worker")
+	s.signal(c, "between", "found", "by one with the key")
+	hears("between", c, "map[found:2 message:1]")
+	w.Stop()
+
+	s.workers.Since = time.Now().Add(time.Second).Truncate(time.Second)
+	s.until("all workers have the key", func() bool { return time.Now().After(s.workers.Since.Add(time.Second)) })
+	c = s.dial(s.codec())
+	w = s.work(c)
+	defer func() { w.Stop() }()
+	s.begin(c, "after", "listens", protocol.ScanHostKeysInput{})
+	for _, id := range []string{"before", "after"} {
+		s.signal(older, id, "found", "without a mark")
+	}
+	hears("after", c, "map[message:1]")
+	hears("before", c, "map[found:2 message:1]")
+}

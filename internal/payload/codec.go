@@ -277,9 +277,8 @@ func (c *Codec) Rebind(workflowID string, payloads []*commonpb.Payload) (_ []*co
 		if err != nil {
 			return nil, false, err
 		}
-		unmarked := *c // anybody may have written it
-		unmarked.workers = nil
-		bound, err := unmarked.encode(place{kind: ofWorkflow, workflow: workflowID}, plain)
+		// Anybody may have written it.
+		bound, err := c.ForWorkers(Workers{}).encode(place{kind: ofWorkflow, workflow: workflowID}, plain)
 		if err != nil {
 			return nil, false, err
 		}

@@ -112,6 +112,16 @@ func (c *Codec) marked(p *commonpb.Payload) (bool, error) {
 	return false, e
 }
 
+// ByWorkers reports whether workers wrote payloads, as far as this codec marks what it
+// writes itself.
+func (c *Codec) ByWorkers(payloads []*commonpb.Payload) bool {
+	if c.workers == nil {
+		return true
+	}
+	o, err := c.origin(time.Time{}, payloads)
+	return err == nil && o == FromWorker
+}
+
 // requires reports whether tags are required of what began at that time; zero if unknown.
 func (c *Codec) requires(began time.Time) bool {
 	w := c.workers
