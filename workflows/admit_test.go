@@ -254,3 +254,30 @@ func TestASessionStartedAgainWithItsSignedInputTouchesNothing(t *testing.T) {
 		}
 	}
 }
+
+// Workflows that began before there was an authority go on when their worker has one.
+func TestHistoriesOfBeforeAuthorityReplayOnAWorkerThatRequiresIt(t *testing.T) {
+	_, key := keyOf(t, "ann")
+	a, err := access.Parse(fmt.Appendf(nil, "people:\n  - {name: ann, keys: [%q]}\nbindings:\n  - {name: all, roles: [viewer], to: [ann]}\n", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := releases(histories)
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d releases, %v", len(all), err)
+	}
+	for file, h := range readHistories(t, all[0]) {
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+			Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(authority.Fixed(a, time.Now))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		register(r, recordedWith(file))
+		begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+		if err := r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
+			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
+		}); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
