@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -48,7 +49,7 @@ type stage struct {
 	ours      client.Client
 	thief     client.Client
 	did, exec atomic.Int32
-	token     atomic.Value // of the activity "pends"
+	claims    sync.Map // nonce of a signed start → run
 }
 
 func payloadKey(t *testing.T) payload.Key {
@@ -186,6 +187,12 @@ func (s *stage) work(c client.Client) worker.Worker {
 		s.did.Add(1)
 		return "", activity.ErrResultPending
 	}, activity.RegisterOptions{Name: "pends"})
+	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+		if by, used := s.claims.LoadOrStore(in.Nonce, in.Run); used && by != in.Run {
+			out.Refused = "it was started before"
+		}
+		return out, nil
+	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
 	s.start(w)
 	return w
 }
@@ -438,6 +445,17 @@ func TestOnlyItsSignedStartRunsAWorkflow(t *testing.T) {
 	}
 	if n := s.exec.Load(); n != 1 {
 		t.Errorf("it ran %d times, want the once that was signed", n)
+	}
+	// An ended workflow, with its own input.
+	once := s.signed("exec/once", protocol.TypeExec, in)
+	if err := s.begin(s.thief, "exec/once", protocol.TypeExec, once).Get(s.ctx, nil); err != nil {
+		t.Errorf("a signed start: %v", err)
+	}
+	if err := s.begin(s.thief, "exec/once", protocol.TypeExec, once).Get(s.ctx, nil); err == nil || !strings.Contains(err.Error(), "started before") {
+		t.Errorf("started again: %v", err)
+	}
+	if n := s.exec.Load(); n != 2 {
+		t.Errorf("it ran %d times, want the two that were signed", n)
 	}
 }
 
