@@ -43,7 +43,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "internal/lab", "internal/payload"}, nil,
+	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "internal/lab", "internal/payload", "internal/authority"}, nil,
 		"domain packages know nothing of Temporal"},
 	{"golang.org/x/crypto/ssh", []string{"hostexec", "internal/sshsig"}, []string{"workflows"},
 		"SSH belongs to hostexec; internal/sshsig verifies signed decisions and dials nobody; tests make keys"},
@@ -76,8 +76,8 @@ var rules = []rule{
 		"the caller of a policy gives the facts"},
 	{module + "internal/sshsig", []string{"internal/policy", "workflows", "cmd", "internal/lab"}, nil,
 		"ctl signs decisions, and they are verified where they count"},
-	{module + "internal/payload", []string{"cmd", "internal/stack", "internal/lab"}, []string{"workflows"},
-		"programs connect to Temporal; what runs on a connection knows no keys; tests read histories"},
+	{module + "internal/payload", []string{"cmd", "internal/stack", "internal/lab", "internal/authority"}, []string{"workflows"},
+		"programs connect to Temporal; what runs on a connection knows no keys; authority asks who wrote a payload; tests read histories"},
 	{module + "internal/api", []string{"cmd", "internal/stack", "internal/lab"}, nil, "only programs speak HTTP"},
 	{module + "internal/lab", []string{"internal/lab"}, nil, "rigs and stand-ins are no part of the product"},
 	{module + "internal/realparts", []string{"internal/lab", "hostexec/hosttest"}, nil, "it is for tests"},

@@ -38,6 +38,14 @@ func (w *world) guard(bindings string, people ...string) {
 		w.t.Fatal(err)
 	}
 	k := authority.Fixed(a, w.Now)
+	w.used = map[string]string{}
+	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+		if by := w.used[in.Nonce]; by != "" {
+			out.Refused = "it was started before"
+		}
+		w.used[in.Nonce] = in.Run
+		return out, nil
+	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
 	w.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: 10 * time.Second,
 		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k)},
@@ -217,6 +225,59 @@ func TestACommandOnAHostRunsForWhoMayGiveIt(t *testing.T) {
 		}
 		if !want && !strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) {
 			t.Errorf("by %q: %v", who, err)
+		}
+	}
+}
+
+func TestASessionStartedAgainWithItsSignedInputTouchesNothing(t *testing.T) {
+	for again, want := range map[bool]int{false: 1, true: 0} {
+		w := newWorld(t)
+		w.guard(team, "ann", "bob")
+		raw := w.by("ann", protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Tenant: "blue"}})
+		if again {
+			_, auth, err := command.Plain(raw)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.used[auth.Nonce] = "an earlier run"
+		}
+		w.at(time.Minute, func() {
+			w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{}))
+		})
+		w.ExecuteWorkflow(protocol.TypeSession, raw)
+		err := w.GetWorkflowError()
+		if got := len(w.fake.prepared); got != want || (err == nil) == again {
+			t.Errorf("started again: %v; it prepared %d hosts and ended with %v", again, got, err)
+		}
+		if again && !strings.Contains(fmt.Sprint(err), "started before") {
+			t.Errorf("it ended with %v", err)
+		}
+	}
+}
+
+// Workflows that began before there was an authority go on when their worker has one.
+func TestHistoriesOfBeforeAuthorityReplayOnAWorkerThatRequiresIt(t *testing.T) {
+	_, key := keyOf(t, "ann")
+	a, err := access.Parse(fmt.Appendf(nil, "people:\n  - {name: ann, keys: [%q]}\nbindings:\n  - {name: all, roles: [viewer], to: [ann]}\n", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := releases(histories)
+	if err != nil || len(all) == 0 {
+		t.Fatalf("%d releases, %v", len(all), err)
+	}
+	for file, h := range readHistories(t, all[0]) {
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
+			Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(authority.Fixed(a, time.Now))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		register(r, recordedWith(file))
+		begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
+		if err := r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
+			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
+		}); err != nil {
+			t.Errorf("%s: %v", file, err)
 		}
 	}
 }

@@ -308,6 +308,7 @@ type world struct {
 	back     []lease.Release // the releases themselves
 	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
+	used     map[string]string // nonces of signed starts, and the runs that claimed them
 	held     []lease.Holds     // the session's answers to a pool's roll call
 	asked    []lease.Acquire   // requests to pools and seeds
 	left     *lease.LeftBehind // reported to the pool

@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/seed"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // A workflow that never ends must always begin its next run. Otherwise Temporal terminates
@@ -54,6 +55,44 @@ func TestWhoIsBusyAllTheTimeRollsOver(t *testing.T) {
 			p.continued()
 		})
 	}
+}
+
+// A run that began before its workers required authority takes unsigned signals. Workers
+// ask it to continue as new, and the next run is under the new rules.
+func TestARunOfBeforeAuthorityContinuesAsNewWhenAskedAndThenTakesSignedSignals(t *testing.T) {
+	ref := protocol.SeedRef{Name: "team", Generation: 1, Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	for kind, in := range map[string]any{
+		protocol.TypeHostPool: hostpool.Input{},
+		protocol.TypeSeed:     seed.Input{Name: "team", Carry: &seed.State{Ref: &ref}},
+		protocol.TypeSeedPool: seed.PoolInput{Name: "all", Carry: &seed.PoolState{Heard: true, Members: []seed.Member{{MemberNews: seed.MemberNews{Seed: "team", Health: protocol.Healthy}}}}},
+	} {
+		t.Run(kind, func(t *testing.T) {
+			p := newPoolWorld(t)
+			p.at(time.Second, func() { p.SignalWorkflow(protocol.SignalRenew, protocol.Renew{}) })
+			p.ExecuteWorkflow(kind, in)
+			p.continued()
+		})
+	}
+	t.Run(protocol.TypeSession, func(t *testing.T) {
+		w := newWorld(t)
+		w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
+		w.at(time.Second, func() { w.SignalWorkflow(protocol.SignalMessage, hello("m1")) }) // nobody signed it
+		w.whenTurn(1, "completed", func() { w.SignalWorkflow(protocol.SignalRenew, protocol.Renew{}) })
+		w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", Options: session.Options{Tenant: "blue", By: "ann"}})
+		in := carried(t, w.continued())
+		w = newWorld(t)
+		w.guard(team, "ann", "bob")
+		w.SetContinuedExecutionRunID("the run before")
+		w.at(time.Second, func() { w.SignalWorkflow(protocol.SignalMessage, hello("m2")) })
+		w.at(2*time.Second, func() {
+			if d := query[protocol.SessionView](w, protocol.QueryState); len(d.Refusals) != 1 || d.Turn == nil || d.Turn.N != 1 {
+				t.Errorf("turn %+v, refusals %+v", d.Turn, d.Refusals)
+			}
+			w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
+		})
+		w.ExecuteWorkflow(protocol.TypeSession, in)
+		w.verify()
+	})
 }
 
 func TestASeedWhoseRecoveryCannotRunRollsOver(t *testing.T) {

@@ -56,6 +56,7 @@ type StartItemsInput struct {
 	Batch string `json:"batch"`
 	// Notify is the workflow that learns of a session's end.
 	Notify string      `json:"notify"`
+	By     string      `json:"by,omitempty"` // starts the sessions, whoever the page names
 	Origin string      `json:"origin"`
 	Blob   string      `json:"blob"`
 	Items  []StartItem `json:"items"`
@@ -202,6 +203,9 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 		options[k] = v
 	}
 	options["origin"], options["notify"] = in.Origin, in.Notify
+	if in.By != "" {
+		options["by"] = in.By
+	}
 	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
 }
 

@@ -80,6 +80,9 @@ func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.site.Temporal, o) },
 		Alone: func(ctx context.Context) error { return owned.Alone(ctx, s.site.Store, s.site.Namespace) },
 	}.Run(ctx)
+	if err == nil {
+		err = tidyClaims(ctx, s.site.Store, time.Now())
+	}
 	return out, f.Failure(ctx, "tidy the store", err)
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -28,6 +29,24 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// markedBy says how this worker marks what it writes, and whether it takes unmarked
+// payloads.
+func markedBy(conf *config.Config) (payload.Workers, error) {
+	keys, err := payload.LoadKeys(conf.Temporal.WorkerPayloadKey)
+	if err != nil {
+		return payload.Workers{}, fmt.Errorf("the keys of workers: %w", err)
+	}
+	since, err := conf.Temporal.WorkersSince()
+	if err != nil {
+		return payload.Workers{}, fmt.Errorf("read temporal.worker_payload_since: %w", err)
+	}
+	required := conf.Authority == config.AuthorityRequired
+	if required && len(keys) == 0 {
+		return payload.Workers{}, errors.New("authority: required needs a key that all workers have and ctl does not have: set temporal.worker_payload_key in the config")
+	}
+	return payload.Workers{Keys: keys, Required: required, Since: since, Internal: authority.IsInternal}, nil
 }
 
 // senderOf returns the interceptor that signs what this worker sends, or nil.

@@ -7,12 +7,14 @@ import (
 	"log/slog"
 	"time"
 
+	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/care"
 )
@@ -20,7 +22,7 @@ import (
 // ensureMaintenance creates or updates Schedules by the config: each zone's workers for its
 // hosts, those of the default zone also for seeds and the store. A refusal by Temporal is
 // only logged, because a worker is useful without Schedules.
-func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config, log *slog.Logger) error {
+func ensureMaintenance(ctx context.Context, c client.Client, codec *payload.Codec, conf *config.Config, log *slog.Logger) error {
 	queue := protocol.TaskQueueOf(conf.Zone)
 	all := []maintenance{{protocol.MaintainHostsID(conf.Zone), conf.Hosts.Check, queue, care.MaintenanceInput{Hosts: conf.Hosts.Check, Zone: conf.Zone},
 		"hosts.check", "hosts are checked only when somebody asks"},
@@ -33,7 +35,7 @@ func ensureMaintenance(ctx context.Context, c client.Client, conf *config.Config
 			maintenance{protocol.TidyStoreID, conf.Store.Tidy, queue, care.MaintenanceInput{Store: true}, "store.tidy", "what nobody needs any more stays in the store"})
 	}
 	for _, m := range all {
-		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c) })
+		err := patiently(ctx, log, "the schedule "+m.id, func(ctx context.Context) error { return m.schedule(ctx, c, codec) })
 		if ctx.Err() != nil {
 			return err
 		}
@@ -53,7 +55,7 @@ type maintenance struct {
 	without string // what is missing without it
 }
 
-func (m maintenance) schedule(ctx context.Context, c client.Client) error {
+func (m maintenance) schedule(ctx context.Context, c client.Client, codec *payload.Codec) error {
 	handle, every := c.ScheduleClient().GetHandle(ctx, m.id), m.every
 	if every == 0 {
 		err := handle.Delete(ctx)
@@ -80,7 +82,7 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 	if err != nil {
 		return fmt.Errorf("read the schedule: %w", err)
 	}
-	if is := d.Schedule.Spec; is != nil && len(is.Intervals) == 1 && is.Intervals[0].Every == every {
+	if is := d.Schedule.Spec; is != nil && len(is.Intervals) == 1 && is.Intervals[0].Every == every && m.ours(d, codec) {
 		return nil
 	}
 	return handle.Update(ctx, client.ScheduleUpdateOptions{
@@ -89,4 +91,20 @@ func (m maintenance) schedule(ctx context.Context, c client.Client) error {
 			return &client.ScheduleUpdate{Schedule: &in.Description.Schedule}, nil
 		},
 	})
+}
+
+// ours reports whether a worker wrote what the schedule starts. If workers had no key then,
+// they would refuse it now.
+func (m maintenance) ours(d *client.ScheduleDescription, codec *payload.Codec) bool {
+	action, ok := d.Schedule.Action.(*client.ScheduleWorkflowAction)
+	if !ok {
+		return false
+	}
+	var in []*commonpb.Payload
+	for _, arg := range action.Args {
+		if p, ok := arg.(*commonpb.Payload); ok {
+			in = append(in, p)
+		}
+	}
+	return codec.ByWorkers(in)
 }

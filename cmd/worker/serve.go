@@ -184,8 +184,15 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		}
 		log.Error("schedules of an older version are not looked at", "err", err)
 	}
-	if err := ensureMaintenance(ctx, c, conf, log); err != nil {
+	if err := ensureMaintenance(ctx, c, codec, conf, log); err != nil {
 		return err
+	}
+	if since, err := conf.Temporal.WorkersSince(); keeper != nil && err == nil {
+		go func() {
+			if err := renewOlder(ctx, c, since, log); err != nil && ctx.Err() == nil {
+				log.Error("workflows that began under older rules are not asked to continue as new: they take unsigned signals", "err", err)
+			}
+		}()
 	}
 	who.change(func(s *api.Status) { s.Ready, s.Waits = true, "" })
 	log.Info("worker ready", "task_queue", protocol.TaskQueueOf(conf.Zone), "api", address, "store", blobs.ID(), "version", version.String())
@@ -326,6 +333,14 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
+	marks, err := markedBy(conf)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, encrypts := opts.Codec.Encrypts(); marks.Required && !encrypts {
+		return nil, nil, errors.New("authority: required needs encrypted payloads: set temporal.payload_key in the config")
+	}
+	opts.ForWorkers(marks)
 	opts.Identity = identity.String()
 	opts.Logger = temporallog.NewStructuredLogger(log)
 	opts.MetricsHandler = metrics

@@ -5,4 +5,14 @@
 // in the validators of updates and in recorded side effects, and never in a replay. A worker
 // without a keeper takes every command: then who can reach Temporal with its payload key
 // may give commands, as in a stack of one person.
+//
+// Each signal, update and type of workflow has a [Class], which says from whom it counts:
+//
+//   - a person signs it. A signed start counts once (see [Claim]); a [StandingCommand], such as
+//     what a schedule starts, counts whenever the access file of that moment allows it;
+//   - a worker marks it (see [payload.Workers]). The payload codec refuses it otherwise, before
+//     a handler sees it. What has no class needs a mark;
+//   - a workflow that is started as a child, or by a run that continues as new, needs an input
+//     with a mark, whatever its class: cron, a retry policy and workflows of others repeat or
+//     begin workflows in the same way.
 package authority

@@ -4,10 +4,12 @@ import (
 	"errors"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/payload"
 )
 
 // A Command is to be judged now.
@@ -116,6 +118,28 @@ func (k *Keeper) Know(t Tokens) {
 	defer k.mu.Unlock()
 	k.tokens = t
 }
+
+// Sent is the verdict on what a worker sends for a principal whose command was judged
+// before.
+func (k *Keeper) Sent(principal string) Verdict {
+	return Verdict{Principal: principal, Access: k.Current().Digest}
+}
+
+// Allows says whether a principal who has given a command may also do something that
+// follows from it.
+func (k *Keeper) Allows(principal string, verb access.Verb, o access.Object) Verdict {
+	a := k.Current()
+	answer := k.decide(a, access.Request{Who: principal, Verb: verb, Object: o})
+	return Verdict{Principal: principal, Refused: answer.Reason, Access: a.Digest, Binding: answer.Binding}
+}
+
+// ByWorker reports whether a worker sent a signal that workers may send for persons.
+func ByWorker(name string, value converter.RawValue) bool {
+	return signals[name] == Either && payload.SignalledBy(value.Payload()) == payload.FromWorker
+}
+
+// BegunByWorker reports whether a worker wrote the input of a workflow.
+func BegunByWorker(ctx workflow.Context) bool { return payload.StartedBy(ctx) == payload.FromWorker }
 
 type keeperKey struct{}
 

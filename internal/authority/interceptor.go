@@ -12,43 +12,12 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // keptFor is how old the start of a workflow may be, if no worker was up.
 const keptFor = 24 * time.Hour
-
-// updates and starts are the commands that the interceptor admits, and the verbs that they
-// need. Sessions and batches admit their own.
-var (
-	updates = map[string]access.Verb{
-		protocol.UpdatePutHost:    access.HostWrite,
-		protocol.UpdatePutHosts:   access.HostWrite,
-		protocol.UpdateRemoveHost: access.HostWrite,
-		protocol.UpdateSetHost:    access.HostWrite,
-		protocol.UpdateSetPool:    access.HostWrite,
-		protocol.UpdatePausePool:  access.HostWrite,
-		protocol.UpdatePutSeed:    access.SeedWrite,
-		protocol.UpdateSetSeed:    access.SeedWrite,
-		protocol.UpdateReviveSeed: access.SeedWrite,
-		protocol.UpdateDeleteSeed: access.SeedWrite,
-		protocol.UpdateVerifySeed: access.SeedWrite,
-		protocol.UpdateExportSeed: access.SeedExport,
-	}
-	starts = map[string]access.Verb{
-		protocol.TypeProvision:      access.HostWrite,
-		protocol.TypeCheck:          access.HostWrite,
-		protocol.TypeScan:           access.HostWrite,
-		protocol.TypeExec:           access.HostExec,
-		protocol.TypeCapture:        access.SeedWrite,
-		protocol.TypeLogin:          access.SeedWrite,
-		protocol.TypeRotate:         access.SeedWrite,
-		protocol.TypePrune:          access.SnapshotWrite,
-		protocol.TypeCheckSnapshots: access.SnapshotWrite,
-		protocol.TypeBatch:          access.BatchRun,
-		protocol.TypeFire:           access.ScheduleWrite,
-	}
-)
 
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
@@ -69,25 +38,156 @@ type gated struct {
 	keeper *Keeper
 }
 
+// ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
+// the same at each replay. Whether a principal may start the workflow is recorded.
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
 	info := workflow.GetInfo(ctx)
-	verb, given := starts[info.WorkflowType.Name]
-	if given && info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == "" &&
-		workflow.GetVersion(ctx, "authority", workflow.DefaultVersion, 1) >= 1 {
+	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
+	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
+	if g.keeper != nil && origin != payload.Unknown {
+		if why := onlyByWorkers(r, root, origin, in.Args); why != "" {
+			err := refusal(name, Verdict{Refused: why})
+			if workflow.IsReplaying(ctx) {
+				panic(err) // the task is tried again until a worker takes what began
+			}
+			return nil, err
+		}
+	}
+	if root && r.verb != "" && Version(ctx) >= 1 {
 		var v Verdict
 		err := workflow.SideEffect(ctx, func(workflow.Context) any {
-			return g.judge(info.WorkflowExecution.ID, info.WorkflowType.Name, verb, in.Args, keptFor)
+			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
+				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
+			}
+			return g.judge(info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor)
 		}).Get(&v)
 		if err == nil {
-			err = refusal(info.WorkflowType.Name, v)
+			err = refusal(name, v)
+		}
+		if err == nil && !claimed[name] {
+			err = Claim(ctx, name, v, standsFor(in.Args))
 		}
 		if err != nil {
 			return nil, err
 		}
+		ctx = workflow.WithValue(ctx, verdictKey{}, v)
 		in.Args = grouped(named(in.Args), v.Groups)
 	}
 	return g.Next.ExecuteWorkflow(ctx, in)
+}
+
+// standsFor returns the Schedule of a standing command, or "".
+func standsFor(args []any) (schedule string) {
+	if len(args) == 1 {
+		if s, ok := args[0].(StandingCommand); ok {
+			schedule, _, _ = s.Stands()
+		}
+	}
+	return schedule
+}
+
+// onlyByWorkers says why a start is refused that only a worker may give, or returns "".
+func onlyByWorkers(r rule, root bool, origin payload.Origin, args []any) string {
+	switch {
+	case !root && origin != payload.FromWorker:
+		return "it was started by a workflow that no worker of ours ran, or is repeated by Temporal, and only its first start is signed: start it anew with ctl"
+	case root && r.class == Internal && origin != payload.FromWorker:
+		return "only a worker starts it"
+	case root && r.class == Harmless && carries(args):
+		return "it has the state of an earlier run, and only that run may pass it on"
+	}
+	return ""
+}
+
+// carries reports whether an input has the state of an earlier run.
+func carries(args []any) bool {
+	for _, arg := range args {
+		v := reflect.ValueOf(arg)
+		if v.Kind() != reflect.Struct {
+			continue
+		}
+		if c := v.FieldByName("Carry"); c.IsValid() && !c.IsZero() {
+			return true
+		}
+	}
+	return false
+}
+
+// Init implements interceptor.WorkflowInboundInterceptor.
+func (g *gated) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return g.Next.Init(&handlers{interceptor.WorkflowOutboundInterceptorBase{Next: next}, g})
+}
+
+// handlers puts the judge before the handlers of updates, where the arguments are decrypted.
+type handlers struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	gate *gated
+}
+
+var (
+	contextType = reflect.TypeFor[workflow.Context]()
+	errorType   = reflect.TypeFor[error]()
+)
+
+// SetUpdateHandler has commands judged before their validators. The handlers get the
+// principal in the field By.
+func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
+	f := reflect.TypeOf(handler)
+	r := updates[name]
+	if r.verb == "" || f == nil || f.Kind() != reflect.Func || f.IsVariadic() || f.NumOut() == 0 {
+		return h.Next.SetUpdateHandler(ctx, name, handler, opts)
+	}
+	// With a context, whatever the handler takes.
+	in := []reflect.Type{contextType}
+	for i := range f.NumIn() {
+		if t := f.In(i); i > 0 || t != contextType {
+			in = append(in, t)
+		}
+	}
+	validator := reflect.ValueOf(opts.Validator)
+	opts.Validator = reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{errorType}, false), func(args []reflect.Value) []reflect.Value {
+		uctx, _ := args[0].Interface().(workflow.Context)
+		err := h.gate.admit(uctx, name, r, values(args[1:]))
+		if err != nil || !validator.IsValid() {
+			return []reflect.Value{reflect.ValueOf(&err).Elem()}
+		}
+		return called(validator, args)
+	}).Interface()
+	var out []reflect.Type
+	for i := range f.NumOut() {
+		out = append(out, f.Out(i))
+	}
+	return h.Next.SetUpdateHandler(ctx, name, reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
+		return called(reflect.ValueOf(handler), args)
+	}).Interface(), opts)
+}
+
+// called calls a handler or a validator with the context only if it takes one.
+func called(f reflect.Value, args []reflect.Value) []reflect.Value {
+	in := []reflect.Value{}
+	for _, v := range named(values(args[1:])) {
+		in = append(in, reflect.ValueOf(v))
+	}
+	if t := f.Type(); t.NumIn() > 0 && t.In(0) == contextType {
+		in = append([]reflect.Value{args[0]}, in...)
+	}
+	return f.Call(in)
+}
+
+func values(args []reflect.Value) (out []any) {
+	for _, a := range args {
+		out = append(out, a.Interface())
+	}
+	return out
+}
+
+// admit says why an update is refused, or returns nil.
+func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) error {
+	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
+		return nil
+	}
+	return refusal(name, g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0))
 }
 
 func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {
@@ -101,7 +201,34 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	if err != nil {
 		return Verdict{Refused: err.Error()}
 	}
-	return g.keeper.Judge(Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Object: objectOf(workflowID, args[0])})
+	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Object: objectOf(workflowID, args[0])}
+	s, stands := args[0].(StandingCommand)
+	if !stands {
+		return g.keeper.Judge(c)
+	}
+	var also access.Verb
+	c.Workflow, also, c.Object = s.Stands()
+	c.Received.Standing = true
+	if workflowID != c.Workflow && !strings.HasPrefix(workflowID, c.Workflow+"-") {
+		return Verdict{Refused: fmt.Sprintf("it was signed for %.100q, and this is %.100q", c.Workflow, workflowID)}
+	}
+	v := g.keeper.Judge(c)
+	if v.Refused == "" {
+		if then := g.keeper.Allows(v.Principal, also, c.Object); then.Refused != "" {
+			v.Refused = then.Refused
+		}
+	}
+	if v.Refused != "" {
+		v.Refused += ": it begins nothing until that is changed; or somebody who may deletes the schedule and creates it anew"
+	}
+	return v
+}
+
+// A StandingCommand was signed once and counts again and again. It is judged each time by
+// the access file that is in force then.
+type StandingCommand interface {
+	// Stands returns the id of the Schedule that it is signed for, and what it begins.
+	Stands() (schedule string, begins access.Verb, o access.Object)
 }
 
 func objectOf(workflowID string, arg any) (o access.Object) {

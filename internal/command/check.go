@@ -31,6 +31,9 @@ type Received struct {
 	Now            time.Time
 	// Waited is how long the command may have waited for a worker, beside MaxSkew.
 	Waited time.Duration
+	// Standing says that the command counts at any time after it was signed, such as what
+	// a schedule starts. A certificate must have been valid then.
+	Standing bool
 }
 
 // A Signed command is one whose signature counts.
@@ -70,8 +73,12 @@ func check(r Received, a *access.Access) (Signed, error) {
 	switch {
 	case at.After(r.Now.Add(MaxSkew)):
 		return Signed{}, fmt.Errorf("%w: it was signed at %s, which is %s in the future: set the clock of the machine that signs, or of this worker", ErrTime, auth.At, at.Sub(r.Now).Round(time.Second))
-	case at.Before(r.Now.Add(-MaxSkew - r.Waited)):
+	case !r.Standing && at.Before(r.Now.Add(-MaxSkew-r.Waited)):
 		return Signed{}, fmt.Errorf("%w: it was signed at %s, %s ago, and %s is the limit: give the command again, or set the clock of the machine that signs", ErrTime, auth.At, r.Now.Sub(at).Round(time.Second), MaxSkew+r.Waited)
+	}
+	valid := r.Now
+	if r.Standing {
+		valid = at
 	}
 	canonical, err := encode(object)
 	if err != nil {
@@ -89,10 +96,10 @@ func check(r Received, a *access.Access) (Signed, error) {
 	if why := a.Revoked(key); why != "" {
 		return Signed{}, fmt.Errorf("%w: %s", ErrRevoked, why)
 	}
-	if _, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Workers(), r.Now); err == nil {
+	if _, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Workers(), valid); err == nil {
 		return Signed{Args: canonical, Principal: auth.Principal, Groups: auth.Groups, For: true, At: at, Nonce: auth.Nonce, Message: message, Auth: *auth}, nil
 	}
-	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), r.Now)
+	who, err := sshsig.VerifyCertified(armored, certificate, Namespace, message, a.Signers(), valid)
 	switch {
 	case err != nil:
 		return Signed{}, fmt.Errorf("%w: %w%s", ErrSignature, errors.Unwrap(err), loginHint(key, a.Signers(), err)) // which says the same first

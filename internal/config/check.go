@@ -54,6 +54,9 @@ func (c *Config) check() []Problem {
 	if _, err := c.Temporal.Since(); err != nil {
 		add("temporal.payloads_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.Temporal.PayloadsSince))
 	}
+	if _, err := c.Temporal.WorkersSince(); err != nil {
+		add("temporal.worker_payload_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.Temporal.WorkerPayloadSince))
+	}
 	if t := c.Temporal.TLS; t != nil && (t.Cert == "") != (t.Key == "") {
 		add("temporal.tls", "cert and key go together")
 	}
@@ -367,6 +370,13 @@ func (c *Config) CheckFiles() error {
 	}
 	if c.Temporal.PayloadKey != "" {
 		secret("temporal.payload_key", c.Temporal.PayloadKey)
+	} else if c.Authority == AuthorityRequired || c.Temporal.WorkerPayloadKey != "" {
+		add("temporal.payload_key", "missing: what workers write can be told from what others write only if payloads are encrypted")
+	}
+	if c.Temporal.WorkerPayloadKey != "" {
+		secret("temporal.worker_payload_key", c.Temporal.WorkerPayloadKey)
+	} else if c.Authority == AuthorityRequired {
+		add("temporal.worker_payload_key", "missing: authority: required needs a key that all workers have and ctl does not have")
 	}
 	if c.API.TokenFile != "" {
 		secret("api.token_file", c.API.TokenFile)

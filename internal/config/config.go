@@ -59,6 +59,12 @@ type Temporal struct {
 	// PayloadsSince is when payloads began to be encrypted for their place, in RFC 3339.
 	// Workflows that began earlier may have older payloads; empty means that there are none.
 	PayloadsSince string `yaml:"payloads_since"`
+	// WorkerPayloadKey is the file of the keys with which workers mark what they write. ctl
+	// does not have it.
+	WorkerPayloadKey string `yaml:"worker_payload_key"`
+	// WorkerPayloadSince is when all workers had such a key, in RFC 3339. What began earlier
+	// may have payloads without a mark; empty means that nothing has.
+	WorkerPayloadSince string `yaml:"worker_payload_since"`
 }
 
 // TLS names certificate files.
@@ -279,9 +285,14 @@ func Default() *Config {
 func (c *Config) Path() string { return c.path }
 
 // Since returns PayloadsSince, or zero.
-func (t *Temporal) Since() (time.Time, error) {
-	if t.PayloadsSince == "" {
+func (t *Temporal) Since() (time.Time, error) { return timeOrZero(t.PayloadsSince) }
+
+// WorkersSince returns WorkerPayloadSince, or zero.
+func (t *Temporal) WorkersSince() (time.Time, error) { return timeOrZero(t.WorkerPayloadSince) }
+
+func timeOrZero(text string) (time.Time, error) {
+	if text == "" {
 		return time.Time{}, nil
 	}
-	return time.Parse(time.RFC3339, t.PayloadsSince)
+	return time.Parse(time.RFC3339, text)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -29,6 +30,8 @@ type Codec struct {
 	namespace string
 	seals     []sealer // the first encrypts
 	since     time.Time
+	workers   *workers  // nil without a key of workers
+	starts    *sync.Map // run id → Origin of its input, from its decoding until it begins
 }
 
 var _ converter.PayloadCodec = (*Codec)(nil)
@@ -41,7 +44,7 @@ type sealer struct {
 // NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt. With
 // keys, it requires that payloads are encrypted for their place.
 func NewCodec(namespace string, keys ...Key) *Codec {
-	c := &Codec{namespace: namespace}
+	c := &Codec{namespace: namespace, starts: &sync.Map{}}
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
@@ -82,7 +85,9 @@ func (c *Codec) encode(at place, payloads []*commonpb.Payload) ([]*commonpb.Payl
 	for i, p := range payloads {
 		p, err := pack(p)
 		if err == nil && len(c.seals) > 0 {
-			p, err = c.seals[0].encrypt(c.namespace, at.String(), p)
+			if p, err = c.seals[0].encrypt(c.namespace, at.String(), p); err == nil {
+				c.mark(at.String(), p)
+			}
 		}
 		if err != nil {
 			return nil, fmt.Errorf("encrypt a payload for Temporal: %w", err)
@@ -142,12 +147,22 @@ func (c *Codec) decodeAt(at place, began time.Time, p *commonpb.Payload) (*commo
 		if err := c.older(at, began, form); err != nil {
 			return nil, err
 		}
+		if at.kind == ofActivity {
+			if err := c.internal(at, began, p); err != nil {
+				return nil, err
+			}
+		}
 		return c.open(p, "")
 	}
 	bound := string(p.GetMetadata()[metadataPlace])
 	plain, err := c.open(p, bound)
 	if err == nil && !at.takes(bound) {
 		return nil, &Error{Err: ErrMoved, at: at, met: "it was encrypted for " + shown(bound)}
+	}
+	if err == nil && at.kind == ofActivity {
+		if err := c.internal(at, began, p); err != nil {
+			return nil, err
+		}
 	}
 	return plain, err
 }
@@ -262,7 +277,8 @@ func (c *Codec) Rebind(workflowID string, payloads []*commonpb.Payload) (_ []*co
 		if err != nil {
 			return nil, false, err
 		}
-		bound, err := c.encode(place{kind: ofWorkflow, workflow: workflowID}, plain)
+		// Anybody may have written it.
+		bound, err := c.ForWorkers(Workers{}).encode(place{kind: ofWorkflow, workflow: workflowID}, plain)
 		if err != nil {
 			return nil, false, err
 		}

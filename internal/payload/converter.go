@@ -43,6 +43,7 @@ type dataConverter struct {
 	at     place
 	placed bool // at is known
 	began  time.Time
+	runID  string
 	run    *run // of the converters that the SDK derives for one run of a workflow
 	own    bool // bound to the context of that run
 }
@@ -66,7 +67,7 @@ func (d dataConverter) WithSerializationContext(ctx converter.SerializationConte
 // WithWorkflowContext implements converter.ContextAware.
 func (d dataConverter) WithWorkflowContext(ctx converter.WorkflowContext) converter.DataConverter {
 	info := workflow.GetInfo(ctx)
-	d.own, d.began = true, info.WorkflowStartTime
+	d.own, d.began, d.runID = true, info.WorkflowStartTime, info.WorkflowExecution.RunID
 	if d.run != nil && d.at.kind == ofWorkflow && d.at.workflow == info.WorkflowExecution.ID {
 		d.run.began.Store(d.began.UnixNano())
 	} else {
@@ -159,8 +160,13 @@ func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
 			return fmt.Errorf("payload item %d: %w", i, err)
 		}
 	}
-	if d.own && d.run != nil {
-		d.run.begun.Store(true)
+	if d.own && d.run != nil && d.run.begun.CompareAndSwap(false, true) {
+		o, err := d.codec.origin(d.beganAt(), all)
+		if err != nil {
+			d.run.begun.Store(false)
+			return d.insist(err)
+		}
+		d.codec.starts.Store(d.runID, o)
 	}
 	return nil
 }
@@ -216,14 +222,33 @@ func (d dataConverter) ToStrings(p *commonpb.Payloads) []string {
 	return out
 }
 
-// open reads the argument of an update into a new value of type t.
-func (s sealed) open(ctx workflow.Context, name string, t reflect.Type) (reflect.Value, error) {
+// open reads the argument of an update into a new value of type t, and says who wrote it.
+func (s sealed) open(ctx workflow.Context, name string, t reflect.Type) (reflect.Value, Origin, error) {
 	v := reflect.New(t)
 	d := s.by
 	if s.payload == nil || d.codec == nil {
-		return v.Elem(), nil // FromPayloads has accepted that it is missing
+		return v.Elem(), Unknown, nil // FromPayloads has accepted that it is missing
 	}
 	d.began = workflow.GetInfo(ctx).WorkflowStartTime
 	d.at = d.at.message(toUpdate, name)
-	return v.Elem(), d.read(s.payload, v.Interface())
+	if err := d.read(s.payload, v.Interface()); err != nil {
+		return v.Elem(), FromOthers, err
+	}
+	o, err := d.codec.origin(d.began, []*commonpb.Payload{s.payload})
+	if err == nil {
+		err = d.codec.takesFrom(o, d.at, d.began, Message{Update: true, Name: name})
+	}
+	return v.Elem(), o, err
+}
+
+// fromWorker reads a value that only a worker may have written.
+func (s sealed) fromWorker(to any) error {
+	d := s.by
+	if s.payload == nil || d.codec == nil {
+		return nil
+	}
+	if err := d.codec.internal(d.at, d.beganAt(), s.payload); err != nil {
+		return d.insist(err)
+	}
+	return d.insist(d.read(s.payload, to))
 }

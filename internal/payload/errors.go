@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -17,12 +18,14 @@ var (
 	ErrMoved = errors.New("payload was encrypted for another place")
 	// ErrOlder means that a payload is not encrypted for its place, and must be.
 	ErrOlder = errors.New("payload is not encrypted for its place")
+	// ErrForged means that no worker wrote a payload that only workers may write.
+	ErrForged = errors.New("payload was not written by a worker")
 	// ErrKeyFile means that the key file cannot be used.
 	ErrKeyFile = errors.New("not a file of payload keys")
 )
 
 // An Error says why a payload cannot be decrypted or is refused, and what to do. It wraps
-// ErrNoKey, ErrTorn, ErrMoved or ErrOlder.
+// ErrNoKey, ErrTorn, ErrMoved, ErrOlder or ErrForged.
 type Error struct {
 	KeyID string   // of the needed key; empty if unknown
 	Have  []string // ids of our keys
@@ -31,6 +34,7 @@ type Error struct {
 	at           place  // where it was met
 	met          string // what was met there
 	began, since time.Time
+	worker       bool // KeyID is that of a key of workers
 }
 
 func (e *Error) Error() string {
@@ -42,12 +46,19 @@ func (e *Error) Error() string {
 	case errors.Is(e.Err, ErrOlder):
 		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused (%s)", e.at.describe(), e.met, e.migration())
 	}
-	if e.KeyID == "" {
+	if errors.Is(e.Err, ErrForged) {
+		return fmt.Sprintf("read a payload of Temporal's for %s: it has no valid tag of a worker, and is refused: only a worker may write it (%s)", e.at.describe(), e.tagged())
+	}
+	if e.KeyID == "" && !e.worker {
 		return "decrypt a payload of Temporal's: it is encrypted, but not by Fairlead"
 	}
 	have := "none"
 	if len(e.Have) > 0 {
 		have = strings.Join(e.Have, ", ")
+	}
+	if e.worker {
+		return fmt.Sprintf("verify a payload of Temporal's: it needs the workers' key %s, and this worker has %s (set temporal.worker_payload_key to the key file of the other workers; keep old keys in that file as long as histories need them)",
+			cmp.Or(e.KeyID, "of another program"), have)
 	}
 	return fmt.Sprintf("decrypt a payload of Temporal's: it needs payload key %s, and this program has %s (set temporal.payload_key to the key file that the workers use; keep old keys in that file as long as histories need them)",
 		e.KeyID, have)
@@ -63,6 +74,15 @@ func (e *Error) migration() string {
 	}
 	return fmt.Sprintf("this began at %s, and only what began before temporal.payloads_since, %s, may have older payloads",
 		e.began.UTC().Format(time.RFC3339), e.since.UTC().Format(time.RFC3339))
+}
+
+// tagged says what to do about a payload that was written before workers had a key.
+func (e *Error) tagged() string {
+	const how = "if a worker wrote it that had no key yet, set temporal.worker_payload_since of every worker to the time when all had one"
+	if e.since.IsZero() {
+		return how
+	}
+	return "only what began before temporal.worker_payload_since, " + e.since.UTC().Format(time.RFC3339) + ", may have none"
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -7,6 +7,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/workflow"
 )
@@ -28,7 +29,7 @@ type binder struct {
 
 // InterceptClient implements interceptor.ClientInterceptor.
 func (b *binder) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
-	s := &sender{}
+	s := &sender{requires: b.codec.workers != nil && b.codec.workers.Required}
 	s.Next = next
 	return s
 }
@@ -36,6 +37,47 @@ func (b *binder) InterceptClient(next interceptor.ClientOutboundInterceptor) int
 // A sender names the messages of a client.
 type sender struct {
 	interceptor.ClientOutboundInterceptorBase
+	requires bool // answers must come from workers
+}
+
+// A fromWorkers is an answer that only a worker may have written.
+type fromWorkers struct{ converter.EncodedValue }
+
+func (v fromWorkers) Get(to any) error {
+	var s sealed
+	if err := v.EncodedValue.Get(&s); err != nil {
+		return err
+	}
+	return s.fromWorker(to)
+}
+
+// An answered is an update whose answer only a worker may have written.
+type answered struct{ client.WorkflowUpdateHandle }
+
+func (h answered) Get(ctx context.Context, to any) error {
+	if to == nil {
+		return h.WorkflowUpdateHandle.Get(ctx, nil)
+	}
+	var s sealed
+	if err := h.WorkflowUpdateHandle.Get(ctx, &s); err != nil {
+		return err
+	}
+	return s.fromWorker(to)
+}
+
+func (s *sender) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
+	v, err := s.Next.QueryWorkflow(ctx, in)
+	if err != nil || !s.requires || v == nil {
+		return v, err
+	}
+	return fromWorkers{v}, nil
+}
+
+func (s *sender) handle(h client.WorkflowUpdateHandle, err error) (client.WorkflowUpdateHandle, error) {
+	if err != nil || !s.requires {
+		return h, err
+	}
+	return answered{h}, nil
 }
 
 func (s *sender) SignalWorkflow(ctx context.Context, in *interceptor.ClientSignalWorkflowInput) error {
@@ -53,7 +95,7 @@ func (s *sender) SignalWithStartWorkflow(ctx context.Context, in *interceptor.Cl
 func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
 	named := *in
 	named.Args = updateArgs(in.UpdateName, in.Args)
-	return s.Next.UpdateWorkflow(ctx, &named)
+	return s.handle(s.Next.UpdateWorkflow(ctx, &named))
 }
 
 func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
@@ -64,7 +106,7 @@ func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.Cl
 	named, opts := *in, *in.UpdateOptions
 	opts.Args = updateArgs(opts.UpdateName, opts.Args)
 	named.UpdateOptions = &opts
-	return s.Next.UpdateWithStartWorkflow(ctx, &named)
+	return s.handle(s.Next.UpdateWithStartWorkflow(ctx, &named))
 }
 
 func updateArgs(name string, args []any) []any {
@@ -82,10 +124,21 @@ func (b *binder) InterceptWorkflow(_ workflow.Context, next interceptor.Workflow
 	return r
 }
 
-// A receiver refuses signals that were not encrypted for it.
+// SignalsRefused is the metric that counts signals without effect.
+const SignalsRefused = "fairlead_refused_signals"
+
+// A receiver refuses signals that were not encrypted for it, or that only workers may send.
 type receiver struct {
 	interceptor.WorkflowInboundInterceptorBase
 	codec *Codec
+}
+
+// ExecuteWorkflow says in the context who wrote the input.
+func (r *receiver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	if o, ok := r.codec.starts.LoadAndDelete(workflow.GetInfo(ctx).WorkflowExecution.RunID); ok {
+		ctx = workflow.WithValue(ctx, startKey{}, o)
+	}
+	return r.Next.ExecuteWorkflow(ctx, in)
 }
 
 func (r *receiver) Init(next interceptor.WorkflowOutboundInterceptor) error {
@@ -112,10 +165,18 @@ func (r *receiver) HandleSignal(ctx workflow.Context, in *interceptor.HandleSign
 		}
 		opened = append(opened, plain)
 	}
+	if err == nil {
+		var from Origin
+		if from, err = r.codec.origin(info.WorkflowStartTime, in.Arg.GetPayloads()); err == nil {
+			err = r.codec.takesFrom(from, at, info.WorkflowStartTime, Message{Name: in.SignalName})
+			signalled(from, opened)
+		}
+	}
 	if errors.Is(err, ErrNoKey) {
 		return err
 	}
 	if err != nil {
+		workflow.GetMetricsHandler(ctx).Counter(SignalsRefused).Inc(1)
 		workflow.GetLogger(ctx).Error("refused a signal: it has no effect", "signal", shown(in.SignalName), "err", err)
 		return nil
 	}
@@ -141,6 +202,11 @@ func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, workflowID, runI
 
 func (o *outbound) SignalChildWorkflow(ctx workflow.Context, workflowID, name string, arg any) workflow.Future {
 	return o.Next.SignalChildWorkflow(ctx, workflowID, name, message{toSignal, name, arg})
+}
+
+// SideEffect returns a value that was recorded by a worker.
+func (o *outbound) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
+	return fromWorkers{o.Next.SideEffect(ctx, f)}
 }
 
 // SetUpdateHandler sets a handler whose arguments are opened with the name of the update.
@@ -200,8 +266,14 @@ func opening(name string, f any, accepted bool) any {
 		if first == 1 {
 			open = append(open, args[0])
 		}
+		from := Unknown
 		for i, arg := range args[1:] {
-			v, err := arg.Interface().(sealed).open(ctx, name, t.In(first+i))
+			v, o, err := arg.Interface().(sealed).open(ctx, name, t.In(first+i))
+			if i == 0 {
+				from = o
+			} else if o != from {
+				from = FromOthers
+			}
 			if accepted && errors.Is(err, ErrNoKey) {
 				panic(err)
 			}
@@ -209,6 +281,9 @@ func opening(name string, f any, accepted bool) any {
 				return failing(out, err)
 			}
 			open = append(open, v)
+		}
+		if first == 1 && ctx != nil {
+			open[0] = reflect.ValueOf(workflow.WithValue(ctx, messageKey{}, from))
 		}
 		return inner.Call(open)
 	}).Interface()

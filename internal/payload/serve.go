@@ -31,7 +31,8 @@ type ServeOptions struct {
 }
 
 // Handler returns a codec endpoint for Temporal's UI and CLI. It decodes every payload of
-// the namespace. What it encodes is bound to a place, so its URL must name one:
+// the namespace. What it encodes has no mark of a worker, and is bound to a place, so its
+// URL must name one:
 //
 //	…/codec/workflow/ID               input and answers
 //	…/codec/workflow/ID/signal/NAME   a signal's argument
@@ -39,6 +40,7 @@ type ServeOptions struct {
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	decode := converter.NewPayloadCodecHTTPHandler(c)
+	unmarked := c.ForWorkers(Workers{}) // who asks is no worker
 	for path, at := range map[string]func(*http.Request) place{
 		"/workflow/{id}": func(r *http.Request) place { return place{kind: ofWorkflow, workflow: r.PathValue("id")} },
 		"/workflow/{id}/signal/{name}": func(r *http.Request) place {
@@ -50,7 +52,7 @@ func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	} {
 		mux.Handle("POST "+Path+path+"/decode", decode)
 		mux.HandleFunc("POST "+Path+path+"/encode", func(w http.ResponseWriter, r *http.Request) {
-			converter.NewPayloadCodecHTTPHandler(encoder{c, at(r)}).ServeHTTP(w, r)
+			converter.NewPayloadCodecHTTPHandler(encoder{unmarked, at(r)}).ServeHTTP(w, r)
 		})
 	}
 	mux.Handle("POST "+Path+"/decode", decode)

@@ -1,6 +1,7 @@
 package payload
 
 import (
+	"bytes"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -10,6 +11,7 @@ import (
 
 	commonpb "go.temporal.io/api/common/v1"
 	"go.temporal.io/sdk/converter"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -48,5 +50,37 @@ func TestTheCodecEndpointEncryptsForThePlaceThatItsURLNames(t *testing.T) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusBadRequest {
 		t.Errorf("without a place: %s", res.Status)
+	}
+}
+
+// The endpoint encrypts for whoever may call it.
+func TestTheCodecEndpointMarksNothingAsWrittenByAWorker(t *testing.T) {
+	c := NewCodec("default", key(t)).ForWorkers(Workers{Keys: []Key{key(t)}, Required: true, Internal: func(Message) bool { return true }})
+	at := place{kind: toSignal, workflow: "pool/default", name: "acquire"}
+	plain, err := converter.GetDefaultDataConverter().ToPayload("x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine, err := c.encode(at, []*commonpb.Payload{plain})
+	if err != nil || !c.ByWorkers(mine) {
+		t.Fatalf("a worker does not mark what it writes: %v", err)
+	}
+	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: []*commonpb.Payload{plain}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := httptest.NewRequest(http.MethodPost, Path+"/workflow/pool%2Fdefault/signal/acquire/encode", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	w := httptest.NewRecorder()
+	c.Handler(ServeOptions{}).ServeHTTP(w, r)
+	var out commonpb.Payloads
+	if err := protojson.Unmarshal(w.Body.Bytes(), &out); err != nil || len(out.Payloads) != 1 {
+		t.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	if got, err := c.decodeAt(at, time.Time{}, out.Payloads[0]); err != nil || string(got.GetData()) != `"x"` {
+		t.Errorf("it encrypts for the place: %v, %v", got, err)
+	}
+	if c.ByWorkers(out.Payloads) {
+		t.Error("it marks what anybody asks for")
 	}
 }

@@ -88,6 +88,10 @@ const (
 // neither waits for a host.
 const SignalSessionEnded = "session_ended"
 
+// SignalRenew asks a workflow to continue as new soon: Renew. Workers that have come to
+// require authority send it to the runs that began before, which take unsigned signals.
+const SignalRenew = "renew"
+
 // QueryPolicy returns the session's policies, for a fork.
 const QueryPolicy = "policy" // → PolicyTexts
 

@@ -69,6 +69,20 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
+// workersKey makes the key that only workers have if necessary, and says since when there
+// is one.
+func (l layout) workersKey() (path string, since time.Time, err error) {
+	path = l.in("workers.key")
+	if _, err = payload.GenerateKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", since, fmt.Errorf("make the key of workers: %w", err)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", since, fmt.Errorf("make the key of workers: %w", err)
+	}
+	return path, info.ModTime(), nil
+}
+
 // payloadKey makes the payload keys if necessary.
 func (l layout) payloadKey() (path string, fresh bool, err error) {
 	path = l.in("payload.key")

@@ -119,6 +119,13 @@ func (s *supervisor) settle() error {
 		conf.Temporal.PayloadKey, s.info.NewPayloadKey = path, fresh
 	}
 	s.info.PayloadKey = conf.Temporal.PayloadKey
+	if conf.Authority == config.AuthorityRequired && conf.Temporal.WorkerPayloadKey == "" {
+		path, since, err := s.at.workersKey()
+		if err != nil {
+			return err
+		}
+		conf.Temporal.WorkerPayloadKey, conf.Temporal.WorkerPayloadSince = path, since.Format(time.RFC3339)
+	}
 	since, err := s.at.payloadsSince(s.info.StartedAt)
 	if err != nil {
 		return err

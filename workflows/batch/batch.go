@@ -36,6 +36,9 @@ func runBatch(ctx workflow.Context, every kit.Intervals, in Input) (End, error) 
 		return End{}, err
 	}
 	b.lookEvery = every.Reap
+	if err := authority.Claim(b.ctx, protocol.TypeBatch, authority.StartVerdict(ctx), ""); err != nil {
+		return End{}, err
+	}
 	return b.run()
 }
 
@@ -205,7 +208,7 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			plain, err := b.entry.Signal(d.name, access.BatchRun, raw.Payload().GetData())
+			plain, err := b.entry.Signal(d.name, access.BatchRun, raw)
 			if err == nil {
 				err = d.take(plain)
 			}

@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -30,6 +31,20 @@ type FireInput struct {
 	// Groups are those that the login of By named. The worker sets them when it admits the
 	// start.
 	Groups []string `json:"groups,omitempty"`
+}
+
+// Stands implements authority.StandingCommand.
+func (in FireInput) Stands() (schedule string, begins access.Verb, o access.Object) {
+	who := ""
+	if in.Auth != nil {
+		who = in.Auth.Principal
+	}
+	if in.Session == nil {
+		return protocol.ScheduleID(in.Schedule), access.BatchRun, access.Object{Owner: who}
+	}
+	opt := in.Session.Options
+	return protocol.ScheduleID(in.Schedule), access.SessionStart,
+		access.Object{Owner: who, Labels: opt.Labels, Host: opt.Host, Seed: opt.Seed, Tenant: opt.Tenant}
 }
 
 // Check refuses an input from which nothing can be started.
@@ -120,6 +135,9 @@ func firedSession(in FireInput) firing {
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
 			start.ID = id
+			if in.Auth != nil { // who signed it, whatever the input claims
+				start.Options.By = in.Auth.Principal
+			}
 			return workflow.ChildWorkflowOptions{WorkflowID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(start.Options.Zone), StaticSummary: "codex session " + id}, protocol.TypeSession, start
 		},
 		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {

@@ -52,8 +52,15 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 	info := workflow.GetInfo(ctx)
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
 		k := authority.Of(ctx)
-		if k == nil || in.Carry != nil && info.ContinuedExecutionRunID != "" {
+		goesOn := info.ContinuedExecutionRunID != "" // authority.Interceptor admits only what a worker passed on
+		switch {
+		case k == nil || in.Carry != nil && goesOn:
 			return admission{Signed: k != nil}
+		case in.Carry != nil:
+			return admission{Signed: true, Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
+		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
+			// A schedule's firing, which was judged.
+			return admission{Signed: true, Start: k.Allows(in.Options.By, access.SessionStart, startObject(in, in.Options.By))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
@@ -62,13 +69,18 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 		return admission{Signed: true, Start: k.Judge(authority.Command{
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
-			Object:   access.Object{Session: in.ID, Owner: principalOf(in.Auth), Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant},
+			Object:   startObject(in, principalOf(in.Auth)),
 		})}
 	}).Get(&a)
 	if err == nil && a.Start.Refused != "" {
 		err = kit.Refuse(protocol.RefusedForbidden, "start session %s: %s", in.ID, a.Start.Refused)
 	}
 	return a, err
+}
+
+// startObject is what conditions of the access file see of a session that begins.
+func startObject(in Input, owner string) access.Object {
+	return access.Object{Session: in.ID, Owner: owner, Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant}
 }
 
 func principalOf(a *protocol.Auth) string {

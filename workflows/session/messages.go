@@ -142,7 +142,7 @@ func (s *session) takes(d door, raw []byte) (any, error) {
 
 // signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
-	plain, err := s.entry.Signal(d.name, verbs[d.name], raw.Payload().GetData())
+	plain, err := s.entry.Signal(d.name, verbs[d.name], raw)
 	if err == nil {
 		err = d.check(plain)
 	}

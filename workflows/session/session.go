@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -23,6 +24,12 @@ func Run(every kit.Intervals) func(workflow.Context, Input) (protocol.SessionVie
 func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.SessionView, error) {
 	s, err := newSession(ctx, in, every.Snapshot)
 	if err != nil {
+		showRefused(ctx)
+		tellRefused(ctx, in, err)
+		return protocol.SessionView{}, err
+	}
+	if err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, ""); err != nil {
+		s.st.Status, s.st.Error = protocol.Failed, kit.FailureOf("the session did not begin", err)
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
 		return protocol.SessionView{}, err

@@ -137,6 +137,13 @@ func Resolve(sources ...Source) (*Target, error) {
 	return t, nil
 }
 
+// ForWorkers makes the target that of a worker, which marks what it writes.
+func (t *Target) ForWorkers(w payload.Workers) {
+	t.Codec = t.Codec.ForWorkers(w)
+	t.Options.Interceptors = nil // those of the former codec; no source sets others
+	t.Codec.Use(&t.Options)
+}
+
 // keyFile returns the first key file that a source names, and the first time before which
 // workflows may have older payloads.
 func keyFile(address string, sources []Source) (file string, since time.Time) {

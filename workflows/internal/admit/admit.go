@@ -6,8 +6,10 @@
 package admit
 
 import (
+	"encoding/json"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
@@ -20,12 +22,9 @@ import (
 // KeptFor is how old a command may be that Temporal kept while no worker was up.
 const KeptFor = 24 * time.Hour
 
-// version is the change of workflow code after which commands are judged.
-const version = "authority"
-
 // Judges reports whether this run of a workflow was begun by code that judges commands.
 func Judges(ctx workflow.Context) bool {
-	return workflow.GetVersion(ctx, version, workflow.DefaultVersion, 1) >= 1
+	return authority.Version(ctx) >= 1
 }
 
 // A Door takes the commands of one workflow.
@@ -56,8 +55,10 @@ func (d *Door) Update(name string, verb access.Verb, raw []byte) ([]byte, error)
 	return plain, d.refusal(name, k.Judge(d.command(name, verb, raw, 0)), plain, auth)
 }
 
-// Signal is as Update, for signals.
-func (d *Door) Signal(name string, verb access.Verb, raw []byte) ([]byte, error) {
+// Signal is as Update, for signals. What a worker sends for a person whose command it has
+// judged counts without a signature, if the signal is one that workers send.
+func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) ([]byte, error) {
+	raw := value.Payload().GetData()
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
@@ -68,6 +69,9 @@ func (d *Door) Signal(name string, verb access.Verb, raw []byte) ([]byte, error)
 	var v authority.Verdict
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
 		if k := authority.Of(d.Ctx); k != nil {
+			if auth == nil && authority.ByWorker(name, value) {
+				return k.Sent(by(plain))
+			}
 			return k.Judge(d.command(name, verb, raw, KeptFor))
 		}
 		return authority.Verdict{}
@@ -76,6 +80,17 @@ func (d *Door) Signal(name string, verb access.Verb, raw []byte) ([]byte, error)
 		return nil, err
 	}
 	return plain, d.refusal(name, v, plain, auth)
+}
+
+// by returns who a worker says gave a command.
+func by(plain []byte) string {
+	var c struct {
+		By string `json:"by"`
+	}
+	if json.Unmarshal(plain, &c) != nil || c.By == "" {
+		return access.Worker
+	}
+	return c.By
 }
 
 // Took remembers that a command counted.

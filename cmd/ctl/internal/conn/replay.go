@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	gate "fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/workflows"
 )
@@ -109,7 +110,7 @@ func worked(h *historypb.History) bool {
 // there. It returns nil if the workflow has no handler for the query then.
 func replay(q *query, history *historypb.History) (*reply, error) {
 	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
-	interceptors := []interceptor.WorkerInterceptor{o}
+	interceptors := []interceptor.WorkerInterceptor{o, gate.Interceptor(nil)} // workers record its verdicts
 	if in := q.codec.Interceptor(); in != nil {
 		interceptors = append(interceptors, in)
 	}

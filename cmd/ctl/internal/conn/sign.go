@@ -87,6 +87,16 @@ func signsRequests(a *core.App, conf *config.Config) func(context.Context, comma
 // what is wrong with the key when it has found one.
 const statusTarget = "/v1/status"
 
+// Signed returns the input of a workflow that a Schedule starts, with a signature if the
+// config says that workers require one. workflowID is that of the Schedule's action.
+func (t *Conn) Signed(ctx context.Context, doing, workflowID, workflowType string, input any) (any, error) {
+	args, err := t.signed(ctx, doing, workflowID, workflowType, []any{input})
+	if err != nil {
+		return nil, err
+	}
+	return args[0], nil
+}
+
 // principal returns the key that signs and the name for it.
 func principal(ctx context.Context, a *core.App, conf *config.Config) (ssh.Signer, string, error) {
 	if conf.SignWith == "" || conf.SignWith == config.LoginKey {

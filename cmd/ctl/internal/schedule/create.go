@@ -320,8 +320,12 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 	if err := what.pack(ctx, t, &in); err != nil {
 		return err
 	}
+	input, err := t.Signed(ctx, doing, opts.ID, protocol.TypeFire, in)
+	if err != nil {
+		return err
+	}
 	opts.Action = &client.ScheduleWorkflowAction{
-		ID: opts.ID, Workflow: protocol.TypeFire, TaskQueue: protocol.TaskQueueOf(what.zone), Args: []any{in},
+		ID: opts.ID, Workflow: protocol.TypeFire, TaskQueue: protocol.TaskQueueOf(what.zone), Args: []any{input},
 		StaticSummary: "schedule " + name,
 	}
 	note := what.note

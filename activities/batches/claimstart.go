@@ -1,0 +1,93 @@
+package batches
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/serviceerror"
+
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+const (
+	// claims are the keys of used starts: starts/2026-12-01/<digest>, by the day on which
+	// they were signed.
+	claims = "starts/"
+	// claimsKept is longer than a signed start is valid.
+	claimsKept = 4 * 24 * time.Hour
+	// madeWithin is how far apart the time of a Schedule and that of its signature may be.
+	madeWithin = 10 * time.Minute
+)
+
+// ClaimStart says whether a signed start counts. The first run that claims it has it, in
+// every attempt of the activity. What a Schedule starts counts as long as the Schedule
+// exists for which it was signed.
+func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (protocol.StartClaimed, error) {
+	claim := claimStart
+	if in.Schedule != "" {
+		claim = claimFiring
+	}
+	out, err := claim(ctx, b.site, in)
+	return out, kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" was used before", err)
+}
+
+func claimStart(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out protocol.StartClaimed, err error) {
+	sum := sha256.Sum256([]byte(s.Namespace + "\x00" + in.Workflow + "\x00" + in.Nonce))
+	key := claims + in.At.UTC().Format(time.DateOnly) + "/" + hex.EncodeToString(sum[:])
+	err = s.Store.Create(ctx, key, []byte(in.Run))
+	if !errors.Is(err, store.ErrExists) {
+		return out, err
+	}
+	by, err := s.Store.Get(ctx, key)
+	if err == nil && string(by) != in.Run {
+		out.Refused = fmt.Sprintf("it was started before, as run %.100s, and a signed start counts once: start it anew", by)
+	}
+	return out, err
+}
+
+func claimFiring(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out protocol.StartClaimed, err error) {
+	ctx, cancel := context.WithTimeout(ctx, inquiry.AskTimeout)
+	defer cancel()
+	d, err := s.Temporal.ScheduleClient().GetHandle(ctx, in.Schedule).Describe(ctx)
+	var gone *serviceerror.NotFound
+	switch {
+	case errors.As(err, &gone):
+		out.Refused = fmt.Sprintf("there is no %.100s any more, for which it was signed", in.Schedule)
+		return out, nil
+	case err != nil:
+		return out, err
+	}
+	if made := d.Info.CreatedAt; made.Sub(in.At).Abs() > madeWithin {
+		out.Refused = fmt.Sprintf("%.100s was made at %s, and what it starts was signed at %s: somebody made it anew without a signature; delete it, and create it with ctl",
+			in.Schedule, made.UTC().Format(time.RFC3339), in.At.UTC().Format(time.RFC3339))
+	}
+	return out, nil
+}
+
+// tidyClaims deletes the claims of starts that are too old to be used again.
+func tidyClaims(ctx context.Context, s *store.Store, now time.Time) error {
+	all, err := s.List(ctx, claims)
+	if err != nil {
+		return err
+	}
+	for _, blob := range all {
+		day, _, _ := strings.Cut(strings.TrimPrefix(blob.Key, claims), "/")
+		at, err := time.Parse(time.DateOnly, day)
+		if err != nil || now.Sub(at) < claimsKept {
+			continue
+		}
+		if err := s.Delete(ctx, blob.Key); err != nil && !errors.Is(err, store.ErrNotFound) {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package authority
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// change names the versions of workflow code: with 1, starts and commands are judged; with
+// 2, a signed start is claimed, too.
+const change = "authority"
+
+// Version returns the version under which a run began, or workflow.DefaultVersion.
+func Version(ctx workflow.Context) workflow.Version {
+	return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 2)
+}
+
+// claimed are the types of workflows that call Claim themselves, when they answer queries.
+var claimed = map[string]bool{protocol.TypeSession: true, protocol.TypeBatch: true}
+
+type verdictKey struct{}
+
+// StartVerdict returns the verdict on the start of a workflow that the interceptor judged.
+func StartVerdict(ctx workflow.Context) Verdict {
+	v, _ := ctx.Value(verdictKey{}).(Verdict)
+	return v
+}
+
+// Claim returns an error if a start that was signed was used before: anybody who may write
+// to Temporal can start an ended workflow again with its own input. It waits for the store.
+// schedule is the id of the Schedule for which a standing command was signed, or empty.
+func Claim(ctx workflow.Context, name string, v Verdict, schedule string) error {
+	if v.Nonce == "" || Version(ctx) < 2 {
+		return nil
+	}
+	info := workflow.GetInfo(ctx)
+	var out protocol.StartClaimed
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+		StartToCloseTimeout: time.Minute, Summary: "has this start been used before?",
+		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
+	}), protocol.ActivityClaimStart, protocol.ClaimStart{
+		Workflow: info.WorkflowExecution.ID, Run: info.FirstRunID, Nonce: v.Nonce, At: v.At, Schedule: schedule,
+	}).Get(ctx, &out)
+	if err != nil {
+		return err
+	}
+	v.Refused = out.Refused
+	return refusal(name, v)
+}

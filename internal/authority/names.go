@@ -1,0 +1,157 @@
+package authority
+
+import (
+	"maps"
+	"slices"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A Class says from whom a message, a query or a start counts.
+type Class int
+
+// The classes. What is in no class counts from workers only.
+const (
+	Internal Class = iota // a worker wrote it
+	Person                // a principal signed it
+	Either                // a principal signed it, or a worker wrote it
+	Harmless              // it changes nothing that others rely on
+)
+
+// signals has the signals of all workflows.
+var signals = map[string]Class{
+	// of sessions and batches
+	protocol.SignalMessage:     Person,
+	protocol.SignalDecide:      Person,
+	protocol.SignalInterrupt:   Person,
+	protocol.SignalBudget:      Person,
+	protocol.SignalSet:         Person,
+	protocol.SignalUnsend:      Person,
+	protocol.SignalModels:      Person,
+	protocol.SignalArchive:     Person,
+	protocol.SignalUnarchive:   Person,
+	protocol.SignalPark:        Person,
+	protocol.SignalResume:      Person,
+	protocol.SignalSnapshot:    Person,
+	protocol.SignalRetryBatch:  Person,
+	protocol.SignalClose:       Either, // a batch or a firing closes its sessions
+	protocol.SignalCancelBatch: Either, // a firing cancels its batch
+	// between sessions, pools and seeds
+	"acquire": Internal,
+	"release": Internal,
+	"lease":   Internal,
+	"leave":   Internal,
+	"call":    Internal,
+	"holds":   Internal,
+	"report":  Internal,
+	"member":  Internal,
+	// from tasks on hosts, and from activities that watch hosts and processes
+	"found":                 Internal,
+	protocol.SignalRenew:    Internal,
+	"folders":               Internal,
+	"stirred":               Internal,
+	"host_back":             Internal,
+	protocol.SignalHostAway: Internal,
+	protocol.SignalProgress: Internal,
+	// to batches, firings and other programs
+	protocol.SignalSessionEnded: Internal,
+}
+
+// updates has the updates of all workflows, with the verb that a principal needs. Those
+// without a verb are admitted by the workflow itself.
+var updates = map[string]rule{
+	protocol.UpdatePutHost:    {Person, access.HostWrite},
+	protocol.UpdatePutHosts:   {Person, access.HostWrite},
+	protocol.UpdateRemoveHost: {Person, access.HostWrite},
+	protocol.UpdateSetHost:    {Person, access.HostWrite},
+	protocol.UpdateSetPool:    {Person, access.HostWrite},
+	protocol.UpdatePausePool:  {Person, access.HostWrite},
+	protocol.UpdatePutSeed:    {Person, access.SeedWrite}, // a worker signs for who captures a login
+	protocol.UpdateSetSeed:    {Person, access.SeedWrite},
+	protocol.UpdateReviveSeed: {Person, access.SeedWrite},
+	protocol.UpdateDeleteSeed: {Person, access.SeedWrite},
+	protocol.UpdateExportSeed: {Person, access.SeedExport},
+	protocol.UpdateVerifySeed: {Either, access.SeedWrite}, // maintenance verifies old seeds
+	// by activities that install, refresh and save logins
+	protocol.UpdateSaveSeed:    {Internal, ""},
+	protocol.UpdateRotatedSeed: {Internal, ""},
+	protocol.UpdateRefreshSeed: {Internal, ""},
+	// of sessions
+	protocol.SignalMessage:   {Person, ""},
+	protocol.SignalDecide:    {Person, ""},
+	protocol.SignalInterrupt: {Person, ""},
+	protocol.SignalClose:     {Person, ""},
+	protocol.SignalBudget:    {Person, ""},
+	protocol.SignalSet:       {Person, ""},
+	protocol.SignalUnsend:    {Person, ""},
+	protocol.SignalModels:    {Person, ""},
+	protocol.SignalArchive:   {Person, ""},
+	protocol.SignalUnarchive: {Person, ""},
+	protocol.SignalPark:      {Person, ""},
+	protocol.SignalResume:    {Person, ""},
+	protocol.SignalSnapshot:  {Person, ""},
+	protocol.UpdatePush:      {Person, ""},
+}
+
+// starts has the types of workflows that are started at the root, neither as a child nor by
+// a run that continues as new: those two are done by workers only. A Harmless start is one
+// without a carried state: it begins with nothing.
+var starts = map[string]rule{
+	protocol.TypeSession:        {Person, ""}, // a worker signs for who runs a batch
+	protocol.TypeProvision:      {Person, access.HostWrite},
+	protocol.TypeCheck:          {Either, access.HostWrite}, // maintenance checks hosts
+	protocol.TypeScan:           {Person, access.HostWrite},
+	protocol.TypeExec:           {Person, access.HostExec},
+	protocol.TypeCapture:        {Person, access.SeedWrite},
+	protocol.TypeLogin:          {Person, access.SeedWrite},
+	protocol.TypeRotate:         {Person, access.SeedWrite},
+	protocol.TypePrune:          {Person, access.SnapshotWrite},
+	protocol.TypeCheckSnapshots: {Person, access.SnapshotWrite},
+	protocol.TypeBatch:          {Person, access.BatchRun},
+	protocol.TypeFire:           {Person, access.ScheduleWrite},
+	protocol.TypeMaintenance:    {Internal, ""}, // Schedules of workers
+	protocol.TypeHostPool:       {Harmless, ""}, // workers when they begin
+	protocol.TypeSeed:           {Harmless, ""}, // the first put_seed
+	protocol.TypeSeedPool:       {Harmless, ""}, // a child of a seed
+	protocol.TypeClaimKey:       {Harmless, ""}, // keeps an idempotency key taken
+}
+
+// queries change nothing. The worker's API says who may read.
+var queries = []string{
+	protocol.QueryState, protocol.QueryApprovals, protocol.QueryTurn, protocol.QueryDetail, protocol.QueryAsks, protocol.QueryObject,
+	protocol.QueryModels, protocol.QueryPolicy, protocol.QueryHosts, protocol.QueryHost, protocol.QueryPool, protocol.QueryPlace,
+	protocol.QueryLeft, protocol.QueryFolders, protocol.QuerySeed, protocol.QuerySeedNow, protocol.QuerySeedPool,
+	protocol.QueryBatch, protocol.QueryBatchResults,
+}
+
+type rule struct {
+	class Class
+	verb  access.Verb
+}
+
+// IsInternal reports whether a message counts from workers only.
+func IsInternal(m payload.Message) bool {
+	if m.Update {
+		return updates[m.Name].class == Internal
+	}
+	return signals[m.Name] == Internal
+}
+
+// Named lists what has a class: lines such as "signal close".
+func Named() (lines []string) {
+	for _, of := range []struct {
+		kind  string
+		names []string
+	}{
+		{"signal", slices.Collect(maps.Keys(signals))}, {"update", slices.Collect(maps.Keys(updates))},
+		{"workflow", slices.Collect(maps.Keys(starts))}, {"query", queries},
+	} {
+		for _, name := range of.names {
+			lines = append(lines, of.kind+" "+name)
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}

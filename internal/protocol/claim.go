@@ -1,0 +1,25 @@
+package protocol
+
+import "time"
+
+// ActivityClaimStart records that a signed start was used: ClaimStart → StartClaimed.
+const ActivityClaimStart = "ClaimStart"
+
+// ClaimStart names a signed start.
+type ClaimStart struct {
+	Workflow string    `json:"workflow"`
+	Run      string    `json:"run"` // the first run of the workflow
+	Nonce    string    `json:"nonce"`
+	At       time.Time `json:"at"` // when it was signed
+	// Schedule is the Schedule whose input was signed. Such a start is used again and again,
+	// for as long as that Schedule exists.
+	Schedule string `json:"schedule,omitempty"`
+}
+
+// Renew is the content of SignalRenew.
+type Renew struct{}
+
+// StartClaimed says why a start does not count.
+type StartClaimed struct {
+	Refused string `json:"refused,omitempty"`
+}
