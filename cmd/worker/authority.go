@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/interceptor"
 
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -28,6 +29,21 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// recordRefusals writes the records of refused commands. The result stops that, and waits
+// for the last ones.
+func recordRefusals(ctx context.Context, r *audits.Refusals) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the worker refuses commands until it has stopped
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // senderOf returns the interceptor that signs what this worker sends, or nil.

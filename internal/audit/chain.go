@@ -3,6 +3,8 @@ package audit
 import (
 	"fmt"
 	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Bounds of the records that wait for the store.
@@ -55,7 +57,7 @@ func (c *Chain) Add(r Record) {
 		share = 2
 	}
 	if len(c.Waiting) >= maxWaiting/share || c.bytes()+len(line) > maxBytes/share {
-		c.leave(r)
+		c.Leave(r)
 		return
 	}
 	c.admit(line)
@@ -67,7 +69,8 @@ func (c *Chain) admit(line string) {
 	c.Waiting = append(c.Waiting, line)
 }
 
-func (c *Chain) leave(r Record) {
+// Leave counts a record, and does not keep it.
+func (c *Chain) Leave(r Record) {
 	r.Seq, r.Prev = 0, ""
 	if c.Left == nil {
 		at, _ := time.Parse(time.RFC3339Nano, r.At) // as TimeText wrote it
@@ -114,28 +117,25 @@ func (c *Chain) Wrote(seq int64) {
 	if c.Waiting = c.Waiting[n:]; len(c.Waiting) == 0 {
 		c.Waiting = nil
 	}
-	if l := c.Left; l != nil {
+	c.Settle()
+}
+
+// Settle makes one record of those that were left out, if there is room.
+func (c *Chain) Settle() {
+	if l := c.Left; l != nil && len(c.Waiting) < maxWaiting {
 		c.Left = nil
 		c.admit(Record{
 			Entity: c.Entity, Seq: c.Seq + 1, Prev: c.Head, At: TimeText(l.Since), Source: Workflow, Verb: Omitted, Object: c.Entity, Outcome: Accepted,
-			Reason:   fmt.Sprintf("%d accepted and %d refused commands and events came while too many records waited for the store: their records are not kept", l.Accepted, l.Refused),
+			Reason:   fmt.Sprintf("%d accepted and %d refused commands and events were too many for the record: they are counted, and not kept", l.Accepted, l.Refused),
 			Evidence: Evidence{Args: l.Digest},
 		}.line())
 	}
 }
 
-// A Head is the newest record of a chain, as its writer tells it.
-type Head struct {
-	Entity  string `json:"entity"`
-	Seq     int64  `json:"seq"`
-	Hash    string `json:"hash"`              // of the newest record's line
-	Waiting int    `json:"waiting,omitempty"` // records that may not be in the store
-}
-
 // Newest returns the head of a chain, or nil if there are no records.
-func (c *Chain) Newest() *Head {
+func (c *Chain) Newest() *protocol.AuditHead {
 	if c.Seq == 0 {
 		return nil
 	}
-	return &Head{Entity: c.Entity, Seq: c.Seq, Hash: c.Head, Waiting: len(c.Waiting)}
+	return &protocol.AuditHead{Entity: c.Entity, Seq: c.Seq, Hash: c.Head, Waiting: len(c.Waiting)}
 }

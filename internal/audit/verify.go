@@ -9,6 +9,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -75,7 +76,7 @@ func (l *Log) sort() {
 
 // Verify returns the first record of a chain that does not hold, or nil. If head is not
 // nil, the chain must reach it.
-func (l Log) Verify(head *Head) *Fault {
+func (l Log) Verify(head *protocol.AuditHead) *Fault {
 	prev, n := "", int64(0)
 	for i, r := range l.Records {
 		fault := func(format string, args ...any) *Fault {

@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -53,24 +54,36 @@ var (
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
-func Interceptor(k *Keeper) interceptor.WorkerInterceptor { return &gate{keeper: k} }
+//
+// refused, if given, gets the records of updates that were refused. It is called from
+// validators, never in a replay.
+func Interceptor(k *Keeper, refused ...func(audit.Record)) interceptor.WorkerInterceptor {
+	g := &gate{keeper: k}
+	for _, f := range refused {
+		g.refused = f
+	}
+	return g
+}
 
 type gate struct {
 	interceptor.WorkerInterceptorBase
-	keeper *Keeper
+	keeper  *Keeper
+	refused func(audit.Record)
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper}
+	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
-	keeper *Keeper
+	keeper  *Keeper
+	refused func(audit.Record)
 }
 
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
+	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
 	info := workflow.GetInfo(ctx)
 	verb, given := starts[info.WorkflowType.Name]
 	if given && info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == "" &&
@@ -92,10 +105,18 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 
 func (g *gated) ValidateUpdate(ctx workflow.Context, in *interceptor.UpdateInput) error {
 	if verb, given := updates[in.Name]; given {
-		if err := refusal(in.Name, g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, in.Name, verb, in.Args, 0)); err != nil {
-			return err
+		v, args := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, in.Name, verb, in.Args, 0), in.Args
+		err := refusal(in.Name, v)
+		if err == nil {
+			in.Args = named(in.Args)
+			err = g.Next.ValidateUpdate(ctx, in)
 		}
-		in.Args = named(in.Args)
+		if err != nil && len(args) == 1 {
+			if raw, merr := command.Marshal(args[0]); merr == nil {
+				refusedTo(g.refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, in.Name, string(verb), raw, v.Principal, err)
+			}
+		}
+		return err
 	}
 	return g.Next.ValidateUpdate(ctx, in)
 }

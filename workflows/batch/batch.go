@@ -205,7 +205,7 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			plain, err := b.entry.Signal(d.name, access.BatchRun, raw.Payload().GetData())
+			plain, _, err := b.entry.Signal(d.name, access.BatchRun, raw.Payload().GetData())
 			if err == nil {
 				err = d.take(plain)
 			}

@@ -39,6 +39,7 @@ var verbs = map[string]access.Verb{
 type admission struct {
 	Signed bool              `json:"signed"` // commands must be signed
 	Start  authority.Verdict `json:"start"`
+	User   string            `json:"user,omitempty"` // the worker's
 }
 
 // admitStart records whether commands to this run must be signed, and judges who starts the
@@ -53,13 +54,13 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 	err := workflow.SideEffect(ctx, func(workflow.Context) any {
 		k := authority.Of(ctx)
 		if k == nil || in.Carry != nil && info.ContinuedExecutionRunID != "" {
-			return admission{Signed: k != nil}
+			return admission{Signed: k != nil, User: unixUser()}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
-			return admission{Signed: true, Start: authority.Verdict{Refused: err.Error()}}
+			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
-		return admission{Signed: true, Start: k.Judge(authority.Command{
+		return admission{Signed: true, User: unixUser(), Start: k.Judge(authority.Command{
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   access.Object{Session: in.ID, Owner: principalOf(in.Auth), Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant},
