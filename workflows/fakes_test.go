@@ -61,8 +61,8 @@ type fakeSessions struct {
 	parks       []snaps.ParkSessionInput
 	prepared    []places.PrepareSessionInput
 	losts       []pumps.RecordLostInput
-	audited     []audit.Batch // by activities of their own
-	records     []string      // all audit records, in the order in which they came
+	audited     []audit.Batch                                      // by activities of their own
+	records     []string                                           // all audit records, in the order in which they came
 	heard       func(pumps.RecordLostInput) pumps.RecordLostResult // what pumps had read on a lost host; nil means nothing
 }
 

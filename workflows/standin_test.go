@@ -357,6 +357,12 @@ func (h *standIn) RecordLost(_ context.Context, in pumps.RecordLostInput) (pumps
 	return pumps.RecordLostResult{Seq: in.State.Seq}, nil
 }
 
+func (h *standIn) wroteAudit() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.auditWrites
+}
+
 func (h *standIn) WriteAudit(_ context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
