@@ -170,7 +170,7 @@ func (f *fakeSessions) StartServer(ctx context.Context, in places.StartServerInp
 	f.starts++
 	f.begun = append(f.begun, in)
 	f.mu.Unlock()
-	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation, Audited: f.carried(in.Audit)}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
 // RunPump plays the next pump. If one step of the test sends several messages, the first

@@ -253,12 +253,13 @@ func (h *standIn) StartServer(ctx context.Context, in places.StartServerInput) (
 	if err := h.pass(ctx, in.Claim.Session); err != nil {
 		return places.StartServerResult{}, err
 	}
+	seq := h.carried(in.Audit)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.proc(in.Claim.Session)
 	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]protocol.Outcome{}, results: old.results, sends: old.sends,
 		epoch: old.epoch, steered: old.steered, limits: old.limits, text: old.text}
-	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation, Audited: seq}, nil
 }
 
 func (h *standIn) StopServer(_ context.Context, in places.StopServerInput) (places.StopServerResult, error) {

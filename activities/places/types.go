@@ -67,7 +67,8 @@ type StartServerInput struct {
 	Layout      protocol.Layout `json:"layout"`
 	Incarnation int             `json:"incarnation"`
 	// Bounded says that the seed bounds what the session may ask for.
-	Bounded bool `json:"bounded,omitempty"`
+	Bounded bool         `json:"bounded,omitempty"`
+	Audit   *audit.Batch `json:"audit,omitempty"` // to be written to the store
 }
 
 // StartServerResult describes the running process.
@@ -76,6 +77,7 @@ type StartServerResult struct {
 	PID     int    `json:"pid"`
 	// CodexRepaired is as in PrepareSessionResult.
 	CodexRepaired string `json:"codex_repaired,omitempty"`
+	Audited       int64  `json:"audited,omitempty"` // the newest audit record that is in the store
 }
 
 // StopServerInput is the input of StopServer.

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/access"
 	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
+	"fairlead.dev/fairlead/cmd/ctl/internal/audit"
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/host"
@@ -43,6 +44,7 @@ var commands = []func(*core.App) *cobra.Command{
 	schedule.Command,
 	policy.Command,
 	access.Command,
+	audit.Command,
 }
 
 func main() {

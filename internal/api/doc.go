@@ -30,6 +30,7 @@
 //	GET  /v1/snapshots?session=ID            snapshots of one or all sessions, as JSON lines
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
+//	GET  /v1/audit?session=ID                audit records as JSON lines, some of them twice: of a session and of workers, or all
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
 //
 //	* valid only with the digest in the trailer

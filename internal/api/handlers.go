@@ -60,6 +60,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("POST /v1/seeds/{name}/export", s.export)
 	mux.HandleFunc("GET /v1/snapshots", s.snapshots)
 	mux.HandleFunc("GET /v1/snapshots/{id}", s.snapshot)
+	mux.HandleFunc("GET /v1/audit", s.audit)
 	mux.HandleFunc("GET /v1/snapshots/{id}/export", s.exportSnapshot)
 	mux.HandleFunc("DELETE /v1/snapshots/{id}", s.deleteSnapshot)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
