@@ -35,6 +35,8 @@ type auditPart struct {
 	late    *kit.Alarm
 	writing workflow.CancelFunc // nil if no activity of ours runs
 	hushed  bool                // the run ends
+	set     bool                // the alarm is set
+	resting bool                // the session waits for something to do
 }
 
 // unixUser returns the user of this worker. Workflow code records it.
@@ -140,11 +142,19 @@ func (s *core) auditView() protocol.AuditView {
 // keepAudit writes records that no other activity carries.
 func (s *auditPart) keepAudit(ctx workflow.Context) {
 	for {
-		err := workflow.Await(ctx, func() bool { return s.hushed || s.late.Due() || s.st.Audit.Due() && !s.carried() })
+		due := func() bool { return s.late.Due() || s.st.Audit.Due() && !s.carried() }
+		err := workflow.Await(ctx, func() bool { return s.hushed || due() || s.mustSet() })
 		if err != nil || s.hushed {
 			return
 		}
-		s.late.Off()
+		if !due() {
+			s.late.Set(workflow.Now(s.ctx).Add(auditWithin))
+			s.set = true
+			continue
+		}
+		if s.late.Off() {
+			s.set = false
+		}
 		b := s.st.Audit.Batch()
 		if b == nil {
 			continue
@@ -168,11 +178,16 @@ func (s *auditPart) keepAudit(ctx workflow.Context) {
 // carried reports whether all records that wait are with an activity that runs.
 func (s *auditPart) carried() bool { return s.handed == s.st.Audit.Seq }
 
-// setAudit sets the alarm while the session rests.
-func (s *auditPart) setAudit() {
-	if s.st.Audit.Batch() != nil {
-		s.late.Set(workflow.Now(s.ctx).Add(auditWithin))
-	}
+// mustSet reports whether records wait while the session rests. A record that makes the
+// session do something goes with that.
+func (s *auditPart) mustSet() bool {
+	return s.resting && !s.set && len(s.st.Audit.Waiting) > 0 && (s.still(stepWait) || s.still(stepRest))
+}
+
+// rest says that the session waits for something to do, until done is called.
+func (s *auditPart) rest() (done func()) {
+	s.resting = true
+	return func() { s.resting = false }
 }
 
 // hushAudit ends an activity before the run ends. The next run writes its records.

@@ -155,7 +155,7 @@ func (s *session) wait() error {
 	}
 	s.approvals.setAlarm()
 	s.parking.setSleep()
-	s.audits.setAudit()
+	defer s.audits.rest()()
 	s.bounds.setLimit()
 	s.leases.standInLine()
 	err := s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.parking.sleep.Due() || s.leases.line.Due() })
