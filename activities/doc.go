@@ -28,6 +28,7 @@
 //	logins      seeds and logins: capture, save, refresh, recover
 //	snaps       snapshots: take, restore, pin, prune, check
 //	batches     batches: start items, keep results
+//	audits      audit records: written for workflows, made of what the worker refuses
 //	overseer    questions to Temporal itself
 //
 //	site        what one worker has: connections, limits, secrets to hide
@@ -50,6 +51,7 @@
 //	heard/<session>                                                what the newest pump knew when its wire was lost; until the session comes up again, or ends
 //	deliverables/<session>/calls/<call>                            the outcome of a call of deliver: a Deliverable, or the reason of a refusal
 //	deliverables/<session>/content/<name>                          the delivered files, each content once
+//	audit/<entity>/<first seq>-<number>-<digest>                   audit records of an entity, as JSON lines: see internal/audit
 //	exec/<id>/<stream>-<offset>                                    raw output
 //	exec/<id>/end                                                  an ExecResult
 //	snapshot-pins/<snapshot>/<session>.<run>                       a mark that a fork will begin with the snapshot

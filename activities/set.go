@@ -3,6 +3,7 @@ package activities
 import (
 	"go.temporal.io/sdk/worker"
 
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/logins"
@@ -23,6 +24,7 @@ type Set struct {
 	Login     *logins.Activities
 	Snapshot  *snaps.Activities
 	Batch     *batches.Activities
+	Audit     *audits.Activities
 	Engine    *overseer.Engine
 
 	site *site.Site
@@ -33,13 +35,13 @@ func New(d site.Deps) *Set {
 	s := site.NewSite(d)
 	return &Set{
 		Host: hosts.New(s), Place: places.New(s), Pump: pumps.New(s), Workspace: workspaces.New(s), Login: logins.New(s),
-		Snapshot: snaps.New(s), Batch: batches.New(s), Engine: &overseer.Engine{Client: d.Temporal}, site: s,
+		Snapshot: snaps.New(s), Batch: batches.New(s), Audit: audits.New(s), Engine: &overseer.Engine{Client: d.Temporal}, site: s,
 	}
 }
 
 // Register registers the activities with a worker.
 func (s *Set) Register(r worker.ActivityRegistry) {
-	for _, family := range []any{s.Host, s.Place, s.Pump, s.Workspace, s.Login, s.Snapshot, s.Batch, s.Engine} {
+	for _, family := range []any{s.Host, s.Place, s.Pump, s.Workspace, s.Login, s.Snapshot, s.Batch, s.Audit, s.Engine} {
 		r.RegisterActivity(family)
 	}
 }

@@ -17,10 +17,12 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -59,6 +61,8 @@ type fakeSessions struct {
 	parks       []snaps.ParkSessionInput
 	prepared    []places.PrepareSessionInput
 	losts       []pumps.RecordLostInput
+	audited     []audit.Batch                                      // by activities of their own
+	records     []string                                           // all audit records, in the order in which they came
 	heard       func(pumps.RecordLostInput) pumps.RecordLostResult // what pumps had read on a lost host; nil means nothing
 }
 
@@ -166,7 +170,7 @@ func (f *fakeSessions) StartServer(ctx context.Context, in places.StartServerInp
 	f.starts++
 	f.begun = append(f.begun, in)
 	f.mu.Unlock()
-	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, f.act(ctx, "start", "start %d", in.Incarnation)
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation, Audited: f.carried(in.Audit)}, f.act(ctx, "start", "start %d", in.Incarnation)
 }
 
 // RunPump plays the next pump. If one step of the test sends several messages, the first
@@ -191,7 +195,23 @@ func (f *fakeSessions) RunPump(ctx context.Context, in pumps.RunPumpInput) (pump
 		// The session does not wait out this kind of error, so the test ends.
 		return pumps.RunPumpResult{}, temporal.NewNonRetryableApplicationError(fmt.Sprintf("pump %d was not expected", n), protocol.ErrTypeBadInput, nil)
 	}
-	return next(ctx, in)
+	out, err := next(ctx, in)
+	out.Audited = f.carried(in.Audit)
+	return out, err
+}
+
+// carried takes the audit records that an activity carries, and returns the newest.
+func (f *fakeSessions) carried(b *audit.Batch) int64 {
+	if b == nil {
+		return 0
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.fails["audit"] != nil {
+		return 0
+	}
+	f.records = append(f.records, b.Lines...)
+	return b.Last()
 }
 
 func (f *fakeSessions) startedSoFar() int {
@@ -237,7 +257,7 @@ func (f *fakeSessions) CloseSession(ctx context.Context, in places.CloseSessionI
 	if err != nil {
 		return places.CloseSessionResult{}, err
 	}
-	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes)), Audited: f.carried(in.Audit)}, nil
 }
 
 func (f *fakeSessions) PinSnapshot(ctx context.Context, in snaps.PinSnapshotInput) (snaps.PinSnapshotResult, error) {
@@ -251,7 +271,7 @@ func (f *fakeSessions) ParkSession(ctx context.Context, in snaps.ParkSessionInpu
 	if err := f.act(ctx, "park", "park on %s", in.Claim.Host.Name); err != nil {
 		return snaps.ParkSessionResult{}, err
 	}
-	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes)), Audited: f.carried(in.Audit)}, nil
 }
 
 func (f *fakeSessions) TakeSnapshot(ctx context.Context, in snaps.TakeSnapshotInput) (snaps.TakeSnapshotResult, error) {
@@ -284,6 +304,7 @@ func (f *fakeSessions) RecordLost(ctx context.Context, in pumps.RecordLostInput)
 }
 
 func (f *fakeSessions) RecordNotes(ctx context.Context, in pumps.RecordNotesInput) (pumps.RecordNotesResult, error) {
+	seq := f.carried(in.Audit)
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.recorded = append(f.recorded, in)
@@ -291,7 +312,18 @@ func (f *fakeSessions) RecordNotes(ctx context.Context, in pumps.RecordNotesInpu
 	if err := f.fails["notes"]; err != nil {
 		return pumps.RecordNotesResult{}, err
 	}
-	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes)), Audited: seq}, nil
+}
+
+func (f *fakeSessions) WriteAudit(ctx context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.audited = append(f.audited, in)
+	if err := f.fails["audit"]; err != nil {
+		return audits.WriteAuditResult{}, err
+	}
+	f.records = append(f.records, in.Lines...)
+	return audits.WriteAuditResult{Seq: in.Last()}, nil
 }
 
 // world is a test environment with a session whose leases are granted at once.

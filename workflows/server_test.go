@@ -83,6 +83,9 @@ func costsFewEvents(t *testing.T, when string, turn int) {
 			t.Errorf("the interrupt was answered %v", err)
 		}
 	})
+	if n := r.host.wroteAudit(); n != 0 {
+		t.Errorf("%d activities wrote nothing but audit records: each record has an activity to go with", n)
+	}
 	timers := 0 // only those for approvals: a lease that is slow to come has a timer, too
 	for _, e := range r.history(protocol.SessionID(id), "").Events {
 		if e.EventType == enums.EVENT_TYPE_TIMER_STARTED && string(e.UserMetadata.GetSummary().GetData()) == `"an approval expires"` {

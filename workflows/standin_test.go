@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/inquiry"
@@ -24,6 +25,7 @@ import (
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -56,6 +58,9 @@ type standIn struct {
 	bad   map[string]error     // by session: the error of prepare
 
 	watches int // how many watches run
+
+	auditWrites int      // activities that wrote nothing but audit records
+	records     []string // all audit records that came
 
 	recovered []inquiry.RecoverSeedInput
 	planted   map[string]map[string]bool // by seed: the sessions that have it
@@ -248,12 +253,13 @@ func (h *standIn) StartServer(ctx context.Context, in places.StartServerInput) (
 	if err := h.pass(ctx, in.Claim.Session); err != nil {
 		return places.StartServerResult{}, err
 	}
+	seq := h.carried(in.Audit)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	old := h.proc(in.Claim.Session)
 	h.procs[in.Claim.Session] = &standInProc{had: old.had, answers: map[string]protocol.Outcome{}, results: old.results, sends: old.sends,
 		epoch: old.epoch, steered: old.steered, limits: old.limits, text: old.text}
-	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation}, nil
+	return places.StartServerResult{Process: "app-server", PID: 100 + in.Incarnation, Audited: seq}, nil
 }
 
 func (h *standIn) StopServer(_ context.Context, in places.StopServerInput) (places.StopServerResult, error) {
@@ -292,11 +298,12 @@ func (h *standIn) CloseSession(ctx context.Context, in places.CloseSessionInput)
 	if err := h.pass(ctx, "close "+in.Claim.Session); err != nil {
 		return places.CloseSessionResult{}, err
 	}
+	seq := h.carried(in.Audit)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	delete(h.held, in.Claim.Session)
 	h.wipe(in.Claim.Session, in.Seed)
-	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return places.CloseSessionResult{Wiped: true, Removed: true, Seq: in.Seq + int64(len(in.Notes)), Audited: seq}, nil
 }
 
 func unreachable() error {
@@ -325,6 +332,7 @@ func (h *standIn) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (s
 	if err := h.pass(ctx, "park "+in.Claim.Session); err != nil {
 		return snaps.ParkSessionResult{}, err
 	}
+	seq := h.carried(in.Audit)
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.away[in.Claim.Host.Name] {
@@ -336,7 +344,7 @@ func (h *standIn) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (s
 	delete(h.held, in.Claim.Session)
 	h.wipe(in.Claim.Session, in.Seed)
 	h.parks[in.Claim.Session] = append(h.parks[in.Claim.Session], in)
-	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes))}, nil
+	return snaps.ParkSessionResult{Snapshot: briefOf(in.Claim.Session, in.SnapshotSpec), Wiped: true, Seq: in.Seq + int64(len(in.Notes)), Audited: seq}, nil
 }
 
 func (h *standIn) TakeSnapshot(ctx context.Context, in snaps.TakeSnapshotInput) (snaps.TakeSnapshotResult, error) {
@@ -350,8 +358,22 @@ func (h *standIn) RecordLost(_ context.Context, in pumps.RecordLostInput) (pumps
 	return pumps.RecordLostResult{Seq: in.State.Seq}, nil
 }
 
+func (h *standIn) wroteAudit() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.auditWrites
+}
+
+func (h *standIn) WriteAudit(_ context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.auditWrites++
+	h.records = append(h.records, in.Lines...)
+	return audits.WriteAuditResult{Seq: in.Last()}, nil
+}
+
 func (h *standIn) RecordNotes(_ context.Context, in pumps.RecordNotesInput) (pumps.RecordNotesResult, error) {
-	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes))}, nil
+	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes)), Audited: h.carried(in.Audit)}, nil
 }
 
 func (h *standIn) WipeLeftover(_ context.Context, in places.WipeLeftoverInput) (places.WipeLeftoverResult, error) {
@@ -434,7 +456,25 @@ func (engineOf) VerifySeeds(context.Context, overseer.VerifySeedsInput) (oversee
 	return overseer.VerifySeedsResult{Seen: 2, Verified: []string{"team"}, Left: 1}, nil
 }
 
+// carried takes the audit records that an activity carries, and returns the newest.
+func (h *standIn) carried(b *audit.Batch) int64 {
+	if b == nil {
+		return 0
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.records = append(h.records, b.Lines...)
+	return b.Last()
+}
+
 func (h *standIn) RunPump(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	seq := h.carried(in.Audit)
+	out, err := h.runPump(ctx, in)
+	out.Audited = seq
+	return out, err
+}
+
+func (h *standIn) runPump(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 	session := in.Claim.Session
 	if h.isAway(in.Claim.Host.Name) {
 		return h.lost(ctx, in)

@@ -31,6 +31,7 @@ import (
 // credential, removes our folder and writes the last notes, in this order. If a step fails,
 // the later ones are not done, and the error says what stays on the host.
 func (s *Activities) CloseSession(ctx context.Context, in CloseSessionInput) (CloseSessionResult, error) {
+	wrote := site.CarryAudit(ctx, s.Site, in.Audit)
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
 	what := "close session " + in.Claim.Session
@@ -41,6 +42,7 @@ func (s *Activities) CloseSession(ctx context.Context, in CloseSessionInput) (Cl
 	f.Hide = sec.All
 	out, err := CloseSession(ctx, s.Site, in, attempt, sec)
 	kit.HideIn(sec.All, &out)
+	out.Audited = wrote()
 	return out, f.Failure(ctx, what, err)
 }
 

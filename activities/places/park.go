@@ -21,6 +21,7 @@ import (
 // snapshot, and only then wipes the credential. The folder stays, with a mark. If a step
 // fails, the later ones are not done.
 func (s *Activities) ParkSession(ctx context.Context, in snaps.ParkSessionInput) (snaps.ParkSessionResult, error) {
+	wrote := site.CarryAudit(ctx, s.Site, in.Audit)
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
 	what := "park session " + in.Claim.Session
@@ -32,6 +33,7 @@ func (s *Activities) ParkSession(ctx context.Context, in snaps.ParkSessionInput)
 	p, quiet := kit.ReportProgress(ctx)
 	defer quiet()
 	out, err := ParkSession(ctx, s.Site, in, attempt, hide, p)
+	out.Audited = wrote()
 	return out, f.Failure(ctx, what, f.UntilRoom(err))
 }
 

@@ -21,8 +21,10 @@ import (
 // StartServer starts codex app-server as a journaled process, or finds the running one. It
 // fails while the former incarnation runs, because two processes must not write one thread.
 func (s *Activities) StartServer(ctx context.Context, in StartServerInput) (StartServerResult, error) {
+	wrote := site.CarryAudit(ctx, s.Site, in.Audit)
 	attempt := activity.GetInfo(ctx).Attempt
 	out, err := StartServer(ctx, s.Site, in, attempt)
+	out.Audited = wrote()
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}
 	return out, f.Failure(ctx, "session "+in.Claim.Session+": start codex", err)
 }

@@ -6,6 +6,7 @@ import (
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec/process"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -66,7 +67,8 @@ type StartServerInput struct {
 	Layout      protocol.Layout `json:"layout"`
 	Incarnation int             `json:"incarnation"`
 	// Bounded says that the seed bounds what the session may ask for.
-	Bounded bool `json:"bounded,omitempty"`
+	Bounded bool         `json:"bounded,omitempty"`
+	Audit   *audit.Batch `json:"audit,omitempty"` // to be written to the store
 }
 
 // StartServerResult describes the running process.
@@ -75,6 +77,7 @@ type StartServerResult struct {
 	PID     int    `json:"pid"`
 	// CodexRepaired is as in PrepareSessionResult.
 	CodexRepaired string `json:"codex_repaired,omitempty"`
+	Audited       int64  `json:"audited,omitempty"` // the newest audit record that is in the store
 }
 
 // StopServerInput is the input of StopServer.
@@ -105,6 +108,7 @@ type CloseSessionInput struct {
 	Snapshot *snaps.SnapshotSpec `json:"snapshot,omitempty"`
 	// Workspace says which hooks run, and whether the work folder stays.
 	Workspace *workspaces.Workspace `json:"workspace,omitempty"`
+	Audit     *audit.Batch          `json:"audit,omitempty"` // to be written to the store
 }
 
 // CloseSessionResult has what is certain about the host afterwards.
@@ -117,6 +121,7 @@ type CloseSessionResult struct {
 	Survivors []process.Survivor `json:"survivors,omitempty"`
 	Problem   *protocol.Problem  `json:"problem,omitempty"`
 	Seq       int64              `json:"seq"`
+	Audited   int64              `json:"audited,omitempty"` // the newest audit record that is in the store
 
 	notes []conversation.Note
 }

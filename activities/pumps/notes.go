@@ -11,8 +11,9 @@ import (
 // RecordNotes writes notes of the workflow to the transcript of a session that ends without
 // a host.
 func (s *Activities) RecordNotes(ctx context.Context, in RecordNotesInput) (RecordNotesResult, error) {
+	wrote := site.CarryAudit(ctx, s.Site, in.Audit)
 	seq, err := RecordNotes(ctx, s.Site, in)
-	return RecordNotesResult{Seq: seq}, kit.Failing{}.Failure(ctx, "session "+in.Session+": write the transcript", err)
+	return RecordNotesResult{Seq: seq, Audited: wrote()}, kit.Failing{}.Failure(ctx, "session "+in.Session+": write the transcript", err)
 }
 
 // RecordNotes does the activity's work, and returns the number of the newest entry.

@@ -67,8 +67,9 @@ func (s *Activities) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResul
 			s.Site.Logger.Warn("what the attempt before knew cannot be read", "session", in.Claim.Session, "error", err)
 		}
 	}
+	wrote := site.CarryAudit(ctx, s.Site, in.Audit)
 	info := activity.GetInfo(ctx)
-	return RunPump(ctx, s.Site, in, Attempt{
+	out, err := RunPump(ctx, s.Site, in, Attempt{
 		Last: last,
 		N:    info.Attempt,
 		// both are the server's
@@ -76,6 +77,8 @@ func (s *Activities) RunPump(ctx context.Context, in RunPumpInput) (RunPumpResul
 		Stop:  activity.GetWorkerStopChannel(ctx),
 		Beat:  func(b PumpBeat) { activity.RecordHeartbeat(ctx, b) },
 	})
+	out.Audited = wrote()
+	return out, err
 }
 
 // RunPump does the activity's work.

@@ -5,6 +5,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -32,6 +33,7 @@ type RunPumpInput struct {
 	Policies   []site.PolicyRef  `json:"policies,omitempty"`
 	Labels     map[string]string `json:"labels,omitempty"`
 	Requesters []string          `json:"requesters,omitempty"`
+	Audit      *audit.Batch      `json:"audit,omitempty"` // to be written to the store
 }
 
 // RunPumpResult is a pump's result. If the process ended, Process says how.
@@ -46,6 +48,8 @@ type RunPumpResult struct {
 	// PolicyBroken maps the owner (PolicyRef.Of) of an unusable policy to the reason.
 	// Everything was declined.
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
+	// Audited is the newest audit record that is in the store.
+	Audited int64 `json:"audited,omitempty"`
 }
 
 // ProcessGone tells how a process ended.
@@ -60,9 +64,11 @@ type RecordNotesInput struct {
 	Session string              `json:"session"`
 	Seq     int64               `json:"seq"`
 	Notes   []conversation.Note `json:"notes"`
+	Audit   *audit.Batch        `json:"audit,omitempty"` // to be written to the store
 }
 
 // RecordNotesResult gives the newest sequence number.
 type RecordNotesResult struct {
-	Seq int64 `json:"seq"`
+	Seq     int64 `json:"seq"`
+	Audited int64 `json:"audited,omitempty"` // the newest audit record that is in the store
 }

@@ -5,6 +5,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -87,6 +88,7 @@ type ParkSessionInput struct {
 	Seq         int64                 `json:"seq"`
 	Notes       []conversation.Note   `json:"notes,omitempty"`
 	Workspace   *workspaces.Workspace `json:"workspace,omitempty"`
+	Audit       *audit.Batch          `json:"audit,omitempty"` // to be written to the store
 }
 
 // ParkSessionResult is what is certain after ParkSession.
@@ -94,6 +96,7 @@ type ParkSessionResult struct {
 	Snapshot *SnapshotBrief `json:"snapshot,omitempty"`
 	Wiped    bool           `json:"wiped"`
 	Seq      int64          `json:"seq"`
+	Audited  int64          `json:"audited,omitempty"` // the newest audit record that is in the store
 }
 
 // RestoreSpec names the snapshot that a session continues from.

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/access"
 	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
+	"fairlead.dev/fairlead/cmd/ctl/internal/audit"
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/host"
@@ -49,6 +50,7 @@ var commands = []func(*core.App) *cobra.Command{
 	login.Logout,
 	login.Whoami,
 	token.Command,
+	audit.Command,
 }
 
 func main() {

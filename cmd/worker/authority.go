@@ -9,6 +9,7 @@ import (
 
 	"go.temporal.io/sdk/interceptor"
 
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/payload"
@@ -47,6 +48,21 @@ func markedBy(conf *config.Config) (payload.Workers, error) {
 		return payload.Workers{}, errors.New("authority: required needs a key that all workers have and ctl does not have: set temporal.worker_payload_key in the config")
 	}
 	return payload.Workers{Keys: keys, Required: required, Since: since, Internal: authority.IsInternal}, nil
+}
+
+// recordRefusals writes the records of refused commands. The result stops that, and waits
+// for the last ones.
+func recordRefusals(ctx context.Context, r *audits.Refusals) (end func()) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // the worker refuses commands until it has stopped
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // senderOf returns the interceptor that signs what this worker sends, or nil.

@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities"
+	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/codexpkg"
 	"fairlead.dev/fairlead/activities/site"
@@ -146,6 +147,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 
 	works.set(set.Workfolders())
 
+	refusals := audits.NewRefusals(blobs, log)
+	ends := recordRefusals(ctx, refusals)
+	defer ends()
+
 	fatal := make(chan error, 1)
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
@@ -157,7 +162,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, refusals.Refused), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

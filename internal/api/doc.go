@@ -33,6 +33,7 @@
 //	GET  /v1/snapshots?session=ID            snapshots of one or all sessions, as JSON lines
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
+//	GET  /v1/audit?session=ID                audit records as JSON lines, some of them twice: of a session and of workers, or all
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
 //	GET  /v1/api-tokens                      the API tokens of programs, a list of access.Token
 //	POST /v1/api-tokens                      NewToken → MadeToken, which has the secret

@@ -19,6 +19,7 @@ type Event struct {
 	Output   *protocol.ExecChunk   `json:"output,omitempty"`
 	Result   *protocol.ExecResult  `json:"result,omitempty"`
 	Snapshot *snapshots.Manifest   `json:"snapshot,omitempty"`
+	Audit    string                `json:"audit,omitempty"` // the line of a record
 	// Void is the first void seq; see the package's doc.
 	Void  int64  `json:"void,omitempty"`
 	Error *Error `json:"error,omitempty"`
@@ -34,6 +35,7 @@ const (
 	KindAlive    = "alive"
 	KindEnd      = "end"
 	KindSnapshot = "snapshot"
+	KindAudit    = "audit"
 	KindError    = "error"
 )
 

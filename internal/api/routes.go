@@ -65,6 +65,7 @@ var routes = []route{
 	{pattern: "GET /v1/snapshots/{id}", serve: (*Server).snapshot, needs: ofSnapshot(access.SessionRead)},
 	{pattern: "GET /v1/snapshots/{id}/export", serve: (*Server).exportSnapshot, needs: ofSnapshot(access.SessionRead)},
 	{pattern: "DELETE /v1/snapshots/{id}", serve: (*Server).deleteSnapshot, needs: ofSnapshot(access.SnapshotWrite)},
+	{pattern: "GET /v1/audit", serve: (*Server).audit, needs: ofAudit},
 	{pattern: "GET /v1/api-tokens", serve: (*Server).apiTokens, needs: ofTokens},
 	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
 	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},
@@ -87,6 +88,9 @@ func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {
 func anybody(*http.Request) (need, error) { return need{}, nil }
 
 func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite}, nil }
+
+// ofAudit is about all records: also those that are asked for with a session have the workers'.
+func ofAudit(*http.Request) (need, error) { return need{verb: access.AuditRead}, nil }
 
 // some needs a verb for an object that does not exist yet.
 func some(verb access.Verb) func(*http.Request) (need, error) {

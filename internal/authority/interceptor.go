@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -22,26 +23,38 @@ const keptFor = 24 * time.Hour
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
-func Interceptor(k *Keeper) interceptor.WorkerInterceptor { return &gate{keeper: k} }
+//
+// refused, if given, gets the records of updates that were refused. It is called from
+// validators, never in a replay.
+func Interceptor(k *Keeper, refused ...func(audit.Record)) interceptor.WorkerInterceptor {
+	g := &gate{keeper: k}
+	for _, f := range refused {
+		g.refused = f
+	}
+	return g
+}
 
 type gate struct {
 	interceptor.WorkerInterceptorBase
-	keeper *Keeper
+	keeper  *Keeper
+	refused func(audit.Record)
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper}
+	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
-	keeper *Keeper
+	keeper  *Keeper
+	refused func(audit.Record)
 }
 
 // ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
 // the same at each replay. Whether a principal may start the workflow is recorded.
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
+	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
 	info := workflow.GetInfo(ctx)
 	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
@@ -148,11 +161,15 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	validator := reflect.ValueOf(opts.Validator)
 	opts.Validator = reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{errorType}, false), func(args []reflect.Value) []reflect.Value {
 		uctx, _ := args[0].Interface().(workflow.Context)
-		err := h.gate.admit(uctx, name, r, values(args[1:]))
-		if err != nil || !validator.IsValid() {
-			return []reflect.Value{reflect.ValueOf(&err).Elem()}
+		given := values(args[1:])
+		who, err := h.gate.admit(uctx, name, r, given)
+		if err == nil && validator.IsValid() {
+			err, _ = called(validator, args)[0].Interface().(error)
 		}
-		return called(validator, args)
+		if err != nil {
+			h.gate.record(uctx, name, r, given, who, err)
+		}
+		return []reflect.Value{reflect.ValueOf(&err).Elem()}
 	}).Interface()
 	var out []reflect.Type
 	for i := range f.NumOut() {
@@ -182,12 +199,23 @@ func values(args []reflect.Value) (out []any) {
 	return out
 }
 
-// admit says why an update is refused, or returns nil.
-func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) error {
+// admit says who gives an update, if that is known, and why it is refused, if it is.
+func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (who string, err error) {
 	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
-		return nil
+		return access.Worker, nil
 	}
-	return refusal(name, g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0))
+	v := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0)
+	return v.Principal, refusal(name, v)
+}
+
+// record puts a refused update on record, with its arguments as they were given.
+func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, who string, err error) {
+	if len(args) != 1 {
+		return
+	}
+	if raw, merr := command.Marshal(args[0]); merr == nil {
+		refusedTo(g.refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, who, err)
+	}
 }
 
 func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {

@@ -69,7 +69,8 @@ type SessionView struct {
 	Limit      *LimitView    `json:"limit,omitempty"` // the session waits for its end
 	WaitingFor *WaitingView  `json:"waiting_for,omitempty"`
 	// Origin is "batch/ID", "schedule/NAME", or "" for a person.
-	Origin string `json:"origin,omitempty"`
+	Origin string     `json:"origin,omitempty"`
+	Audit  *AuditHead `json:"audit,omitempty"` // the newest audit record
 }
 
 // Words returns the bounds as the command line has them.

@@ -155,6 +155,29 @@ func KeyOf(armored, certificate []byte) (ssh.PublicKey, error) {
 	return key, err
 }
 
+// Holds verifies that the key of a signature signed a message, whoever's it is, as
+// `ssh-keygen -Y check-novalidate` does. It returns the key, or its certificate.
+func Holds(armored, certificate []byte, namespace string, message []byte) (ssh.PublicKey, error) {
+	e, key, sig, err := open(armored)
+	if err == nil && len(certificate) > 0 {
+		key, err = certified(key, certificate)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if namespace == "" || e.Namespace != namespace {
+		return nil, fmt.Errorf("%w: its namespace is %q, not %q", ErrNamespace, e.Namespace, namespace)
+	}
+	data, err := toSign(namespace, e.Hash, message)
+	if err != nil {
+		return nil, err
+	}
+	if err := key.Verify(data, sig); err != nil {
+		return nil, fmt.Errorf("%w: %s did not sign this (%v)", ErrWrong, ssh.FingerprintSHA256(key), err)
+	}
+	return key, nil
+}
+
 // certified returns the certificate of a plain key.
 func certified(key ssh.PublicKey, line []byte) (ssh.PublicKey, error) {
 	if len(line) > maxArmored {

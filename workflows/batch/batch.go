@@ -208,7 +208,7 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			plain, err := b.entry.Signal(d.name, access.BatchRun, raw)
+			plain, _, err := b.entry.Signal(d.name, access.BatchRun, raw)
 			if err == nil {
 				err = d.take(plain)
 			}

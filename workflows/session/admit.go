@@ -39,6 +39,7 @@ var verbs = map[string]access.Verb{
 type admission struct {
 	Signed bool              `json:"signed"` // commands must be signed
 	Start  authority.Verdict `json:"start"`
+	User   string            `json:"user,omitempty"` // the worker's
 }
 
 // admitStart records whether commands to this run must be signed, and judges who starts the
@@ -55,18 +56,18 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 		goesOn := info.ContinuedExecutionRunID != "" // authority.Interceptor admits only what a worker passed on
 		switch {
 		case k == nil || in.Carry != nil && goesOn:
-			return admission{Signed: k != nil}
+			return admission{Signed: k != nil, User: unixUser()}
 		case in.Carry != nil:
-			return admission{Signed: true, Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
+			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
 			// A schedule's firing, which was judged.
-			return admission{Signed: true, Start: k.Allows(in.Options.By, access.SessionStart, startObject(in, in.Options.By))}
+			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Options.By, access.SessionStart, startObject(in, in.Options.By))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
-			return admission{Signed: true, Start: authority.Verdict{Refused: err.Error()}}
+			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
-		return admission{Signed: true, Start: k.Judge(authority.Command{
+		return admission{Signed: true, User: unixUser(), Start: k.Judge(authority.Command{
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),

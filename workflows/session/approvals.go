@@ -117,8 +117,10 @@ func (s *approvalsPart) expire() {
 			continue
 		}
 		a.State = protocol.ApprovalExpired
-		s.decide(a, protocol.Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
-			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))})
+		d := protocol.Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
+			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))}
+		s.decide(a, d)
+		s.recordDecision(a.N, d, a.Request.Digest)
 	}
 }
 

@@ -118,6 +118,7 @@ func (s *processPart) pump() error {
 	}
 	var out pumps.RunPumpResult
 	err = fut.Get(s.ctx, &out)
+	s.carriedTo(out.Audited)
 	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
 	switch {
 	case err == nil && out.HostLost != nil:
@@ -250,6 +251,7 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 		onlyReads(&in)
 	}
 	s.approvals.judged(&in)
+	in.Audit = s.carry()
 	return in
 }
 

@@ -32,6 +32,8 @@ type core struct {
 	roll *kit.Rollover
 
 	admission admission
+	audited   bool             // commands and events are on record
+	handed    int64            // the newest record that the present activity carries
 	crowded   bool             // the present step waits for busy workers
 	insists   bool             // the present step must end within this run
 	obeyed    *protocol.Resume // the request to resume that the present step serves

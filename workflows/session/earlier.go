@@ -116,10 +116,13 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):
-		s.decide(a, protocol.Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"})
+		d := protocol.Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"}
+		s.decide(a, d)
+		s.recordDecision(a.N, d, a.Request.Digest)
 	case e != nil && e.serves(now, a.Request.Offered) && s.mayServe(e.By):
 		d := protocol.Decision{Outcome: e.Outcome, By: e.By, At: now, Scope: "once", Reason: fmt.Sprintf("decided earlier as %s, never delivered", e.Approval)}
 		s.st.forgetEarlier(a.Request.Digest)
 		s.decide(a, d)
+		s.recordDecision(a.N, d, a.Request.Digest)
 	}
 }

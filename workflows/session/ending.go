@@ -215,6 +215,7 @@ func (s *endingPart) readToFail(f *protocol.Failure) (read bool, why *protocol.F
 	in := s.process.pumpInput()
 	onlyReads(&in)
 	out, err := doingUnless(s.core, workflow.WithScheduleToCloseTimeout(kit.Attached(s.ctx, s.process.pumpSummary()), readRestFor), s.discarding, pumpJobs.RunPump, in)
+	s.carriedTo(out.Audited)
 	if err != nil {
 		s.st.Retired = nil
 		s.st.Again++
@@ -236,6 +237,7 @@ func (s *endingPart) cleanUp() (again bool) {
 	s.leaveJournal()
 	if !s.st.Ended {
 		s.st.Ended = true
+		s.recordReturn("the session ends")
 		if s.st.Close == nil {
 			s.st.Close = &protocol.Close{}
 		}
@@ -406,8 +408,9 @@ func (s *endingPart) tryClose(discard bool) (out places.CloseSessionResult, err 
 		out, err = doingUnless(s.core, opts, func() bool { return s.st.Close.Discard && !discard }, placeJobs.CloseSession, places.CloseSessionInput{
 			Claim: s.claim(), Layout: layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation,
 			Discard: discard, ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(),
-			Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
+			Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(), Audit: s.carry(),
 		})
+		s.carriedTo(out.Audited)
 		return err
 	})
 	// The caller tries again with discard.
@@ -424,8 +427,9 @@ func (s *endingPart) closeWarm() {
 		out, err = doing(s.core, kit.SetUp(s.ctx, "close on "+w.Spec.Name), placeJobs.CloseSession, places.CloseSessionInput{
 			Claim:  protocol.Claim{Session: s.id, Host: w.Spec, Generation: w.Generation, Pump: s.st.PumpN, Told: s.st.Told},
 			Layout: w.Layout, Seed: s.st.Seed, Incarnation: s.st.Incarnation, Discard: s.st.Close.Discard,
-			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(),
+			ThreadID: s.st.Pump.ThreadID, Seq: s.st.Pump.Seq, Notes: s.unwritten(), Snapshot: s.snaps.lastSnapshot(), Workspace: s.workspace(), Audit: s.carry(),
 		})
+		s.carriedTo(out.Audited)
 		return err
 	})
 	if err != nil {
@@ -452,8 +456,9 @@ func (s *endingPart) recordNotes() {
 	var out pumps.RecordNotesResult
 	err := s.keepWriting("write the transcript", func(ctx workflow.Context, leave func() bool) (err error) {
 		out, err = doingUnless(s.core, ctx, leave, pumpJobs.RecordNotes, pumps.RecordNotesInput{
-			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes,
+			Session: s.id, Seq: s.st.Pump.Seq, Notes: notes, Audit: s.carry(),
 		})
+		s.carriedTo(out.Audited)
 		return err
 	})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/snaps"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -226,6 +227,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 		s.st.Pump.RateLimits = nil // these are of another account
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
+	s.recordSeed(audit.CredentialLend, "the session may use it")
 	s.approvals.seedPolicy(got.Policy)
 	s.st.SeedAmend, s.st.SeedBounds = got.Amend, got.Bounds
 	if s.opt.Seed == "" {

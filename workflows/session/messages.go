@@ -42,11 +42,7 @@ func (s *session) listen(ctx workflow.Context) error {
 			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw) },
 			workflow.UpdateHandlerOptions{
 				Validator: func(_ workflow.Context, raw json.RawMessage) error {
-					plain, err := s.entry.Update(name, verbs[name], raw)
-					if err != nil {
-						return err
-					}
-					return check(plain)
+					return s.entry.Update(name, verbs[name], raw, check)
 				},
 				Description: doorTexts[name],
 			})
@@ -92,6 +88,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, protocol.QueryModels, func() (protocol.ModelsView, error) { return s.choices.modelsView(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryAsks, func() (protocol.SessionAsks, error) { return s.asks(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryAudit, func() (protocol.AuditView, error) { return s.auditView(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryObject, func() (access.Object, error) { return s.object(), nil }),
 		workflow.SetQueryHandler(ctx, workspaces.QueryPlace, func() (workspaces.Place, error) { return s.place.placeView(), nil }),
 	)
@@ -129,7 +126,7 @@ var doorTexts = map[string]string{
 
 // takes takes an admitted command.
 func (s *session) takes(d door, raw []byte) (any, error) {
-	plain, _, err := command.Plain(raw)
+	plain, auth, err := command.Plain(raw)
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
 	}
@@ -137,17 +134,20 @@ func (s *session) takes(d door, raw []byte) (any, error) {
 	if err == nil {
 		s.entry.Took(raw)
 	}
+	s.recordCommand(d.name, string(verbs[d.name]), raw, principalOf(auth), err)
 	return out, err
 }
 
 // signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
-	plain, err := s.entry.Signal(d.name, verbs[d.name], raw)
+	plain, who, err := s.entry.Signal(d.name, verbs[d.name], raw)
 	if err == nil {
 		err = d.check(plain)
 	}
-	if err == nil {
-		_, err = s.takes(d, raw.Payload().GetData())
+	if err != nil {
+		s.recordCommand(d.name, string(verbs[d.name]), raw.Payload().GetData(), who, err)
+	} else {
+		_, err = s.takes(d, raw.Payload().GetData()) // which is on record
 	}
 	if err == nil {
 		return

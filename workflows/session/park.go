@@ -118,6 +118,7 @@ func (s *parkingPart) park() *protocol.Failure {
 	s.now = true
 	s.publish()
 	name, spec := s.st.Lease.Spec.Name, s.snaps.lastSnapshot()
+	s.recordReturn("the session parks")
 	gone := s.st.SeedGone // it may be granted again while the activity runs
 	if len(s.st.Handing) == 0 {
 		s.st.Handing, s.st.Notes = s.st.Notes, nil
@@ -127,8 +128,9 @@ func (s *parkingPart) park() *protocol.Failure {
 		s.st.PumpN++
 		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "park on "+name)), wanted, placeJobs.ParkSession, snaps.ParkSessionInput{
 			TakeSnapshotInput: snaps.TakeSnapshotInput{Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, SnapshotSpec: *spec},
-			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(),
+			Incarnation:       s.st.Incarnation, Seq: s.st.Pump.Seq, Notes: s.st.Handing, Workspace: s.workspace(), Audit: s.carry(),
 		})
+		s.carriedTo(out.Audited)
 		return err
 	})
 	s.now = false

@@ -26,6 +26,7 @@ type session struct {
 	ending    *endingPart    // closes the session, tells of its end: ending.go, notify.go, ttl.go
 	views     *viewsPart     // shows the session, changes nothing: view.go
 	pushes    *pushesPart    // pushes the session's work: push.go
+	audits    *auditPart     // keeps the audit record: audit.go
 
 	table []loopStep
 	entry *admit.Door             // judges commands
@@ -39,7 +40,7 @@ func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),
 		snaps: new(snapsPart), process: new(processPart), leases: new(leasesPart), place: new(placePart), parking: new(parkingPart),
-		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart),
+		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart), audits: new(auditPart),
 	}
 	c.whole = s
 	*s.turns = turnsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
@@ -63,6 +64,7 @@ func assembled(c *core) *session {
 		leases: s.leases, moving: s.moving}
 	*s.views = viewsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
 		leases: s.leases, parking: s.parking, ending: s.ending, pushes: s.pushes}
+	*s.audits = auditPart{core: c, ending: s.ending, late: kit.NewAlarm(c.ctx, "audit records are due")}
 	*s.pushes = pushesPart{core: c, turns: s.turns, process: s.process, parking: s.parking}
 	return s
 }

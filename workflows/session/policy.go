@@ -75,6 +75,7 @@ func (s *approvalsPart) heardOfPolicy(out pumps.RunPumpResult) {
 		}
 	}
 	s.st.PolicyBroken = out.PolicyBroken
+	s.recordVerdicts(out.Pump.Judged)
 	s.st.Judged = append(s.st.Judged, out.Pump.Judged...)
 	if n := len(s.st.Judged) - keepJudged; n > 0 {
 		s.st.Judged = slices.Clone(s.st.Judged[n:])

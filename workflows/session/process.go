@@ -51,8 +51,9 @@ func (s *processPart) restart() (f *protocol.Failure, again bool) {
 		s.st.Sends[i].Handed = false
 	}
 	out, err := unlessClosing(s.core, kit.SetUp(s.ctx, "start codex on "+name), placeJobs.StartServer, places.StartServerInput{
-		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Bounded: s.st.SeedBounds != nil,
+		Claim: s.claim(), Layout: *s.st.Layout, Incarnation: s.st.Incarnation, Bounded: s.st.SeedBounds != nil, Audit: s.carry(),
 	})
+	s.carriedTo(out.Audited)
 	if err != nil && s.st.Close == nil {
 		return kit.FailureOf("start codex on "+name, err), false
 	}

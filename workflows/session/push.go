@@ -39,16 +39,11 @@ func (s *pushesPart) listenForPushes(ctx workflow.Context, entry *admit.Door) er
 			return workspaces.PushWorkspaceResult{}, err
 		}
 		entry.Took(raw)
+		_, auth, _ := command.Plain(raw) // which plainPush could read
+		s.recordCommand(protocol.UpdatePush, string(verbs[protocol.UpdatePush]), raw, principalOf(auth), nil)
 		return s.push(ctx, p)
 	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, raw json.RawMessage) error {
-		if _, err := entry.Update(protocol.UpdatePush, verbs[protocol.UpdatePush], raw); err != nil {
-			return err
-		}
-		p, err := plainPush(raw)
-		if err != nil {
-			return err
-		}
-		return s.mayPush(p)
+		return entry.Update(protocol.UpdatePush, verbs[protocol.UpdatePush], raw, checking(s.mayPush))
 	}})
 }
 

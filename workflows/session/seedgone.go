@@ -7,6 +7,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -61,6 +62,9 @@ func (s *leasesPart) seedLost(p *protocol.Problem) {
 	f.Hint = "see `ctl seed show` for who holds it and why; the session asks for it again, and goes on when it has it"
 	if !s.st.SeedGone {
 		s.note(conversation.Note{Type: protocol.EntryState, Text: f.Message, Data: failureData(f)})
+	}
+	if !s.st.SeedGone {
+		s.recordSeed(audit.CredentialLost, "the session lost its lease")
 	}
 	s.st.SeedHeld, s.st.SeedGone = false, true
 	if s.st.Close != nil {
@@ -120,6 +124,7 @@ func (s *leasesPart) answeredInLine(g lease.Granted) {
 		s.approvals.seedPolicy(g.Policy)
 		s.st.SeedAmend, s.st.SeedBounds = g.Amend, g.Bounds
 		s.st.SeedHeld = true
+		s.recordSeed(audit.CredentialLend, "the session may use it again")
 		s.holdsAgain()
 	case f == nil:
 		s.st.Waits = g.Queued

@@ -7,8 +7,11 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -43,9 +46,16 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 	if err == nil {
 		adm, err = admitStart(ctx, in)
 	}
+	var start audit.Record
+	if audited := in.Carry == nil && admit.Judges(ctx); audited {
+		start = startOf(ctx, in, adm, err)
+	}
 	if err != nil {
 		if in.Carry == nil {
 			answerRefused(ctx, in, err)
+		}
+		if start.Outcome == audit.Refused {
+			recordRefusedStart(ctx, start)
 		}
 		return nil, err
 	}
@@ -55,7 +65,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 			in.First.By = opt.By
 		}
 	}
-	c := &core{id: in.ID, opt: opt, st: in.Carry, admission: adm, log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
+	c := &core{id: in.ID, opt: opt, st: in.Carry, admission: adm, audited: admit.Judges(ctx), log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
 	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := assembled(c)
 	if s.st == nil {
@@ -69,11 +79,15 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		return nil, err
 	}
 	if in.Carry == nil {
+		s.record(start)
 		if err := s.messages.takeFirst(in.First); err != nil {
 			return nil, err
 		}
 	}
 	s.table = s.steps()
+	if s.audited {
+		workflow.Go(s.ctx, s.audits.keepAudit)
+	}
 	workflow.Go(s.ctx, s.snaps.takeSnapshots)
 	if opt.TTL > 0 {
 		workflow.Go(s.ctx, s.ending.endLife)
@@ -83,6 +97,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		if s.st.Close == nil {
 			s.note(conversation.Note{Type: "state", Text: "the workflow was cancelled: closing"})
 			s.st.Close = &protocol.Close{By: "temporal"}
+			s.record(audit.Record{Principal: "temporal", Source: audit.Workflow, Verb: string(access.SessionClose), Object: workflow.GetInfo(ctx).WorkflowExecution.ID, Reason: "the workflow was cancelled through Temporal"})
 		}
 	})
 	return s, nil
@@ -110,6 +125,7 @@ func (s *session) run() (protocol.SessionView, error) {
 		return protocol.SessionView{}, s.rollOver()
 	}
 	s.drain() // refuses and records late signals
+	s.audits.finishAudit()
 	s.ending.tellEnded()
 	if s.st.Status == protocol.Failed {
 		return protocol.SessionView{}, temporal.NewNonRetryableApplicationError(
@@ -146,6 +162,7 @@ func (s *session) wait() error {
 	}
 	s.approvals.setAlarm()
 	s.parking.setSleep()
+	defer s.audits.rest()()
 	s.bounds.setLimit()
 	s.leases.standInLine()
 	err := s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.parking.sleep.Due() || s.leases.line.Due() })
@@ -162,6 +179,9 @@ func (s *session) wait() error {
 // sender's run has ended.
 func (s *session) rollOver() error {
 	s.snaps.hush() // the next run takes it
+	if err := s.audits.hushAudit(); err != nil {
+		return err
+	}
 	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() }); err != nil {
 		return err
 	}

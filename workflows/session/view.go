@@ -244,6 +244,7 @@ func (s *viewsPart) view() protocol.SessionView {
 	if st.Incarnation > 0 {
 		v.Process = &protocol.ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: kit.Cut(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
 	}
+	v.Audit = st.Audit.Newest()
 	return v
 }
 

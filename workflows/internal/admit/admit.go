@@ -41,30 +41,44 @@ type Door struct {
 	Repeats func(name string, plain []byte) bool
 }
 
-// Update returns an update without its auth, with its principal in the field by, or refuses
-// it. It is for validators.
-func (d *Door) Update(name string, verb access.Verb, raw []byte) ([]byte, error) {
+// Update refuses an update that does not count, or that check refuses. check gets it without
+// its auth, with its principal in the field by. Update is for validators. It puts what it
+// refuses on record.
+func (d *Door) Update(name string, verb access.Verb, raw []byte, check func(plain []byte) error) error {
+	plain, who, err := d.update(name, verb, raw)
+	if err == nil {
+		err = check(plain)
+	}
+	if err != nil {
+		authority.Refused(d.Ctx, name, string(verb), raw, who, err)
+	}
+	return err
+}
+
+func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, who string, err error) {
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
-		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+		return nil, "", kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
 	}
 	k := authority.Of(d.Ctx)
 	if k == nil {
-		return plain, nil
+		return plain, "", nil
 	}
-	return plain, d.refusal(name, k.Judge(d.command(name, verb, raw, 0)), plain, auth)
+	v := k.Judge(d.command(name, verb, raw, 0))
+	return plain, v.Principal, d.refusal(name, v, plain, auth)
 }
 
 // Signal is as Update, for signals. What a worker sends for a person whose command it has
 // judged counts without a signature, if the signal is one that workers send.
-func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) ([]byte, error) {
+// who gave it, if that is known.
+func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (plain []byte, who string, err error) {
 	raw := value.Payload().GetData()
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
-		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+		return nil, "", kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
 	}
 	if !d.Signed {
-		return plain, nil
+		return plain, "", nil
 	}
 	var v authority.Verdict
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
@@ -77,9 +91,9 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		return authority.Verdict{}
 	}).Get(&v)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
-	return plain, d.refusal(name, v, plain, auth)
+	return plain, v.Principal, d.refusal(name, v, plain, auth)
 }
 
 // by returns who a worker says gave a command.

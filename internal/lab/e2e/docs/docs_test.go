@@ -60,6 +60,7 @@ var pages = []string{
 	"docs/how-to/decide-approvals.md",
 	"docs/how-to/let-codex-hand-over-files.md",
 	"docs/how-to/see-what-goes-on.md",
+	"docs/how-to/audit-who-did-what.md",
 	"docs/how-to/run-a-command-on-a-host.md",
 	"docs/how-to/park-or-move-a-session.md",
 	"docs/how-to/use-snapshots.md",

@@ -1,0 +1,32 @@
+// Package audits writes audit records (internal/audit) to the store: those that workflows
+// hand over, and those of commands that this worker refused.
+//
+// A refused update leaves nothing in a workflow's history, so its record is in a chain of
+// the worker's. The worker writes it before it answers, unless the store takes longer than
+// a moment.
+package audits
+
+import (
+	"context"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/audit"
+)
+
+// Activities write records that no other activity carries.
+type Activities struct{ site *site.Site }
+
+// New makes the activities of a worker.
+func New(s *site.Site) *Activities { return &Activities{site: s} }
+
+// WriteAuditResult tells the newest record that is in the store.
+type WriteAuditResult struct {
+	Seq int64 `json:"seq"`
+}
+
+// WriteAudit writes records of a workflow.
+func (a *Activities) WriteAudit(ctx context.Context, in audit.Batch) (WriteAuditResult, error) {
+	seq, err := site.WriteAudit(ctx, a.site, &in)
+	return WriteAuditResult{Seq: seq}, kit.Failing{}.Failure(ctx, "write the audit record", err)
+}

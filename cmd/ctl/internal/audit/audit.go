@@ -1,0 +1,371 @@
+package audit
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Command is `ctl audit`.
+func Command(a *core.App) *cobra.Command {
+	return core.Group("audit", "the record of who did what, and whether it holds", listCommand(a), exportCommand(a), verifyCommand(a))
+}
+
+// MaxRecords bounds how many records ctl reads.
+const MaxRecords = 2_000_000
+
+// A filter says which records are wanted.
+type filter struct {
+	session string
+	since   string
+	from    time.Time
+}
+
+func (f *filter) flags(c *cobra.Command) {
+	c.Flags().StringVar(&f.session, "session", "", "only records about session `ID`")
+	c.Flags().StringVar(&f.since, "since", "", "only records from a `TIME` on: 2026-05-04T12:00:00Z, or 24h for the last day")
+}
+
+func (f *filter) check(doing string) error {
+	if f.session != "" {
+		if err := core.CheckName("session id", f.session); err != nil {
+			return err
+		}
+	}
+	if f.since == "" {
+		return nil
+	}
+	if d, err := time.ParseDuration(f.since); err == nil && d >= 0 {
+		f.from = time.Now().Add(-d)
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, f.since)
+	if err != nil {
+		return core.Usage("%s: --since %q is neither a time as in 2026-05-04T12:00:00Z nor a duration as in 24h", doing, f.since)
+	}
+	f.from = at
+	return nil
+}
+
+// wants reports whether a record is to be shown.
+func (f *filter) wants(r audit.Record) bool {
+	if at, err := time.Parse(time.RFC3339Nano, r.At); err != nil || at.Before(f.from) {
+		return false
+	}
+	if f.session == "" {
+		return true
+	}
+	own := protocol.SessionID(f.session)
+	return strings.HasPrefix(r.Entity, own+"/") || r.Object == own
+}
+
+// read returns the records of the store, and those that the session still has. head is the
+// session's newest record as itself tells, or nil if nobody can tell.
+func read(ctx context.Context, a *core.App, doing string, f filter) (lines []string, head *protocol.AuditHead, err error) {
+	t, worker, err := conn.StoreWorker(ctx, a)
+	if err != nil {
+		return nil, nil, err
+	}
+	if f.session != "" {
+		// The head is read first: later records may be in the store, and no earlier one may
+		// lack.
+		var v protocol.AuditView
+		_, err := t.AskEither(ctx, doing, protocol.SessionID(f.session), protocol.QueryAudit, &v)
+		switch {
+		case err == nil:
+			head, lines = v.Head, v.Waiting
+		case core.ExitCode(err) == core.ExitNotFound:
+			a.Note("Temporal no longer knows session %s: nobody can tell which record was its newest", f.session)
+		default:
+			a.Note("session %s does not tell its newest record: %v", f.session, err)
+		}
+	}
+	for line, err := range worker.Audit(ctx, f.session) {
+		if err != nil {
+			return nil, nil, conn.APIFailure(doing, err)
+		}
+		if len(lines) >= MaxRecords {
+			return nil, nil, core.Failed("%s: there are more than %d records: name a session", doing, MaxRecords)
+		}
+		lines = append(lines, line)
+	}
+	return lines, head, nil
+}
+
+func listCommand(a *core.App) *cobra.Command {
+	var f filter
+	c := &cobra.Command{
+		Use: "list", Short: "who did what, and who was refused it", Args: cobra.NoArgs,
+		Long: `Lists records in the order of their time. Records of refused updates are in chains of the
+workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
+		Example: "  ctl audit list --session release-42\n  ctl audit list --since 24h -o json",
+		RunE: func(c *cobra.Command, _ []string) error {
+			const doing = "list audit records"
+			if err := f.check(doing); err != nil {
+				return err
+			}
+			lines, _, err := read(c.Context(), a, doing, f)
+			if err != nil {
+				return err
+			}
+			logs, fault := audit.Sort(lines)
+			var all []audit.Record
+			for _, l := range logs {
+				for _, r := range l.Records {
+					if f.wants(r) {
+						all = append(all, r)
+					}
+				}
+			}
+			slices.SortStableFunc(all, func(a, b audit.Record) int { return cmp.Compare(timeOf(a), timeOf(b)) })
+			if err := core.ShowAll(a.Print(), all, func(p *core.Printer) { show(p, all) }); err != nil {
+				return err
+			}
+			if fault != nil {
+				return core.Failed("%s: what follows cannot be read: %v", doing, fault).Hinted("`ctl audit verify` names what does not hold")
+			}
+			return nil
+		},
+	}
+	f.flags(c)
+	return c
+}
+
+func timeOf(r audit.Record) int64 {
+	at, err := time.Parse(time.RFC3339Nano, r.At)
+	if err != nil { // not reached: Parse checks it
+		return 0
+	}
+	return at.UnixNano()
+}
+
+func show(p *core.Printer, all []audit.Record) {
+	var rows [][]core.Cell
+	for _, r := range all {
+		outcome := core.Painted(core.Green, r.Outcome)
+		if r.Outcome == audit.Refused {
+			outcome = core.Painted(core.Red, r.Outcome)
+		}
+		at := time.Unix(0, timeOf(r)).UTC().Format(time.RFC3339)
+		rows = append(rows, []core.Cell{core.Painted(core.Dim, at), outcome, core.Painted(core.Bold, r.Principal), core.Plain(r.Source), core.Plain(r.Verb), core.Plain(r.Object), core.Plain(core.OneLine(r.Reason, 80))})
+	}
+	p.Table([]string{"AT", "OUTCOME", "PRINCIPAL", "SOURCE", "VERB", "OBJECT", "REASON"}, rows)
+}
+
+func exportCommand(a *core.App) *cobra.Command {
+	var f filter
+	var evidence string
+	c := &cobra.Command{
+		Use: "export", Short: "records as JSON lines that sha256sum can verify", Args: cobra.NoArgs,
+		Long: `Writes the exact lines of records, chain by chain, in the order of their seq. The field prev of
+a line is the SHA-256 of the line before it. --since cuts off the beginnings of chains.
+
+--evidence DIR also writes, for each signed record, files for ssh-keygen: what was signed
+(SEQ.message) and the signature (SEQ.sig), in a folder for each chain.`,
+		Example: "  ctl audit export --session release-42 > audit.jsonl\n  ctl audit export --since 720h --evidence evidence > audit.jsonl",
+		RunE: func(c *cobra.Command, _ []string) error {
+			const doing = "export audit records"
+			if err := f.check(doing); err != nil {
+				return err
+			}
+			lines, _, err := read(c.Context(), a, doing, f)
+			if err != nil {
+				return err
+			}
+			logs, fault := audit.Sort(lines)
+			if fault != nil {
+				return core.Failed("%s: %v", doing, fault)
+			}
+			p := a.Print()
+			for _, l := range logs {
+				for i, r := range l.Records {
+					if !f.wants(r) {
+						continue
+					}
+					p.Exact(l.Lines[i] + "\n")
+					if evidence != "" {
+						if err := unpack(evidence, r); err != nil {
+							return core.Failed("%s: %v", doing, err).Because(err)
+						}
+					}
+				}
+			}
+			return nil
+		},
+	}
+	f.flags(c)
+	c.Flags().StringVar(&evidence, "evidence", "", "also write signatures and what was signed below `DIR`")
+	return c
+}
+
+// unpack writes a record's evidence. Names are of digits and letters: entities are
+// strangers' words.
+func unpack(dir string, r audit.Record) error {
+	e := r.Evidence
+	if e.Signature == "" || e.Cut {
+		return nil
+	}
+	dir = filepath.Join(dir, folderOf(r.Entity))
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	for ext, text := range map[string]string{"message": e.Message, "sig": e.Signature, "cert": e.Certificate} {
+		if text == "" {
+			continue
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", r.Seq, ext)), []byte(text), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// folderOf returns a plain name for an entity: with other signs than these, its digest.
+func folderOf(entity string) string {
+	name := strings.ReplaceAll(entity, "/", "_")
+	for _, c := range name {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return audit.Digest(entity)[:32]
+		}
+	}
+	return name
+}
+
+type verified struct {
+	Holds   bool           `json:"holds"`
+	Chains  int            `json:"chains"`
+	Records int            `json:"records"`
+	Heads   int            `json:"heads"` // chains whose newest record was compared
+	Faults  []*audit.Fault `json:"faults"`
+}
+
+func verifyCommand(a *core.App) *cobra.Command {
+	var f filter
+	c := &cobra.Command{
+		Use: "verify [FILE]", Short: "whether records were changed, removed or added", Args: cobra.MaximumNArgs(1),
+		Long: `Verifies each chain of records, their signatures, and with --session also that the newest records
+are there, which the session tells. With FILE it verifies what ` + "`ctl audit export`" + ` wrote, and
+asks nobody; - is standard input. Exit 0: all hold. Exit 1: the first record of each chain that
+does not hold is named. With --since, only chains with a record since then are verified, from
+their beginnings.`,
+		Example: "  ctl audit verify --session release-42\n  ctl audit verify audit.jsonl",
+		RunE: func(c *cobra.Command, args []string) error {
+			const doing = "verify audit records"
+			if err := f.check(doing); err != nil {
+				return err
+			}
+			var lines []string
+			var head *protocol.AuditHead
+			var err error
+			if len(args) == 1 {
+				lines, err = fileLines(a, doing, args[0])
+			} else {
+				lines, head, err = read(c.Context(), a, doing, f)
+			}
+			if err != nil {
+				return err
+			}
+			v := verify(lines, head, f)
+			if err := a.Print().Show(v, func(p *core.Printer) { v.show(p) }); err != nil {
+				return err
+			}
+			if !v.Holds {
+				return core.ExitStatus(core.ExitFailed)
+			}
+			return nil
+		},
+	}
+	f.flags(c)
+	return c
+}
+
+func fileLines(a *core.App, doing, name string) ([]string, error) {
+	if name == "-" {
+		data, err := a.Input(doing, name)
+		return split(string(data)), err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, core.Usage("%s: %v", doing, err).Because(err)
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, core.Failed("%s: %v", doing, err).Because(err)
+	case len(data) > maxFile:
+		return nil, core.Usage("%s: %s has more than %d bytes: verify it in parts, a chain each", doing, name, maxFile)
+	}
+	return split(string(data)), nil
+}
+
+// maxFile bounds an exported file that ctl reads, in bytes.
+const maxFile = 1 << 30
+
+func split(text string) []string {
+	if text = strings.TrimSuffix(text, "\n"); text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+// verify judges records. A chain whose session tells a head and which has no record at all
+// was removed.
+func verify(lines []string, head *protocol.AuditHead, f filter) verified {
+	v := verified{Faults: []*audit.Fault{}}
+	logs, fault := audit.Sort(lines)
+	if fault != nil {
+		v.Faults = append(v.Faults, fault)
+	}
+	there := func(l audit.Log) bool { return head != nil && l.Entity == head.Entity }
+	if head != nil && !slices.ContainsFunc(logs, there) {
+		logs = append(logs, audit.Log{Entity: head.Entity})
+	}
+	for _, l := range logs {
+		if !there(l) && !slices.ContainsFunc(l.Records, f.wants) {
+			continue
+		}
+		v.Chains++
+		v.Records += len(l.Records)
+		var newest *protocol.AuditHead
+		if there(l) {
+			v.Heads++
+			newest = head
+		}
+		if fault := l.Verify(newest); fault != nil {
+			v.Faults = append(v.Faults, fault)
+		}
+	}
+	v.Holds = len(v.Faults) == 0
+	return v
+}
+
+func (v verified) show(p *core.Printer) {
+	for _, f := range v.Faults {
+		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.Clean(f.Error()))
+	}
+	text := fmt.Sprintf("%d records in %d chains", v.Records, v.Chains)
+	if v.Heads > 0 {
+		text += "; the newest record is there"
+	} else {
+		text += "; whether the newest are there was not compared"
+	}
+	if v.Holds {
+		p.Printf("%s %s\n", p.Paint(core.Green, "hold:"), text)
+		return
+	}
+	p.Printf("looked at %s\n", text)
+}

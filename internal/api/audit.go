@@ -1,0 +1,77 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"iter"
+	"net/http"
+	"net/url"
+
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/internal/audit"
+)
+
+// audit streams the audit records of a session and of all workers, or all there are.
+// Nothing of them is verified: the caller does that.
+func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
+	entities := []string{""}
+	if session := r.URL.Query().Get("session"); session != "" {
+		if !namePattern.MatchString(session) {
+			s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%q is not a session id", session))
+			return
+		}
+		entities = []string{"session/" + session, "worker"}
+	}
+	st := newStream(w)
+	for _, entity := range entities {
+		for line, err := range records.ReadAudit(r.Context(), s.opts.Store, entity) {
+			if err != nil {
+				s.finish(st, err, Event{Kind: KindEnd})
+				return
+			}
+			if st.emit(Event{Kind: KindAudit, Audit: line}) != nil {
+				return
+			}
+		}
+	}
+	s.finish(st, nil, Event{Kind: KindEnd})
+}
+
+// Audit returns the lines of the audit records that the store has: those of a session and of
+// workers, or all if session is empty. Some may come twice.
+func (c *Client) Audit(ctx context.Context, session string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		path := "/v1/audit"
+		if session != "" {
+			path += "?session=" + url.QueryEscape(session)
+		}
+		resp, err := c.send(ctx, http.MethodGet, path, nil)
+		if err != nil {
+			yield("", err)
+			return
+		}
+		defer resp.Body.Close()
+		dec := json.NewDecoder(resp.Body)
+		for {
+			var ev Event
+			switch err := dec.Decode(&ev); {
+			case err != nil:
+				yield("", fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, cut(err)))
+				return
+			case ev.Kind == KindEnd:
+				return
+			case ev.Kind == KindError && ev.Error != nil:
+				yield("", ev.Error)
+				return
+			case ev.Kind == KindAudit && len(ev.Audit) > 2*audit.MaxLine:
+				yield("", fmt.Errorf("the worker at %s sent a line of %d bytes as a record", c.endpoint, len(ev.Audit)))
+				return
+			case ev.Kind == KindAudit:
+				if !yield(ev.Audit, nil) {
+					return
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,25 @@
+package audit
+
+import (
+	"time"
+
+	"fairlead.dev/fairlead/internal/command"
+)
+
+// OfCommand returns the record of a command, without principal and outcome: a principal is
+// known only to who verified the signature.
+func OfCommand(workflow, name, verb string, raw []byte, at time.Time) Record {
+	r := Record{At: TimeText(at), Verb: verb, Object: workflow, Source: Unix}
+	e, err := command.EvidenceOf(workflow, name, raw)
+	if err != nil {
+		return r // it cannot be read, which is why it was refused
+	}
+	r.Evidence = Evidence{Args: e.Args, Message: string(e.Message)}
+	if e.Auth != nil {
+		r.Evidence.Signature, r.Evidence.Certificate = e.Auth.Signature, e.Auth.Certificate
+		if r.Source = Key; e.Certified {
+			r.Source = Certificate
+		}
+	}
+	return r
+}

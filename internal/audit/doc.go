@@ -1,0 +1,14 @@
+// Package audit is the record of who did what.
+//
+// A [Record] is about one command, policy verdict or credential event. The records of an
+// entity (a run of a session, a worker) are a chain: each has the digest of the one before
+// it. The line of a record is its canonical JSON (see [command.Canonical]), without a line
+// end. The field prev is the SHA-256 of the line before, in hex, and empty in the first
+// record. So sha256sum and ssh-keygen suffice to verify a chain.
+//
+// A [Chain] is the state of the writer. Its records wait in it until they are in the store.
+// [Verify] finds records that were changed, removed, added or cut off.
+//
+// Records have the digest of a command's arguments, and never the arguments, which may hold
+// prompts and secrets.
+package audit

@@ -1,0 +1,147 @@
+package audit
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/sshsig"
+)
+
+// A Fault is a record that does not hold.
+type Fault struct {
+	Entity string `json:"entity"`
+	Seq    int64  `json:"seq"` // 0 if the record has none
+	Reason string `json:"reason"`
+}
+
+func (f *Fault) Error() string {
+	return fmt.Sprintf("record %d of %s does not hold: %s", f.Seq, f.Entity, f.Reason)
+}
+
+// A Log is the records of one chain.
+type Log struct {
+	Entity  string
+	Records []Record
+	Lines   []string // of the records
+}
+
+// Sort reads lines and sorts them by chains and seq. A line that is there twice counts once.
+// The fault is a line that is no record.
+func Sort(lines []string) (logs []Log, fault *Fault) {
+	seen := map[string]bool{}
+	of := map[string]int{}
+	for i, line := range lines {
+		if seen[line] {
+			continue
+		}
+		seen[line] = true
+		r, err := Parse(line)
+		if err != nil {
+			return logs, &Fault{Entity: fmt.Sprintf("line %d", i+1), Reason: err.Error()}
+		}
+		at, ok := of[r.Entity]
+		if !ok {
+			at, of[r.Entity] = len(logs), len(logs)
+			logs = append(logs, Log{Entity: r.Entity})
+		}
+		logs[at].Records = append(logs[at].Records, r)
+		logs[at].Lines = append(logs[at].Lines, line)
+	}
+	for i := range logs {
+		logs[i].sort()
+	}
+	slices.SortFunc(logs, func(a, b Log) int { return cmp.Compare(a.Entity, b.Entity) })
+	return logs, nil
+}
+
+func (l *Log) sort() {
+	order := make([]int, len(l.Records))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(l.Records[a].Seq, l.Records[b].Seq) })
+	sorted := Log{Entity: l.Entity}
+	for _, i := range order {
+		sorted.Records = append(sorted.Records, l.Records[i])
+		sorted.Lines = append(sorted.Lines, l.Lines[i])
+	}
+	*l = sorted
+}
+
+// Verify returns the first record of a chain that does not hold, or nil. If head is not
+// nil, the chain must reach it.
+func (l Log) Verify(head *protocol.AuditHead) *Fault {
+	prev, n := "", int64(0)
+	for i, r := range l.Records {
+		fault := func(format string, args ...any) *Fault {
+			return &Fault{Entity: l.Entity, Seq: r.Seq, Reason: fmt.Sprintf(format, args...)}
+		}
+		switch {
+		case r.Seq == n:
+			return fault("there is another record of this number: one of them was added or changed")
+		case r.Seq != n+1:
+			return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: the next one there is number %d", r.Seq)}
+		case r.Prev != prev:
+			return fault("its prev is %s, and the record before has %s: one of the two was changed", shown(r.Prev), shown(prev))
+		}
+		if err := r.proven(); err != nil {
+			return fault("%v", err)
+		}
+		prev, n = digest(l.Lines[i]), r.Seq
+		if head != nil && head.Seq == n && head.Hash != prev {
+			return fault("its digest is %s, and its writer tells %s: the chain was replaced", shown(prev), shown(head.Hash))
+		}
+	}
+	if head != nil && n < head.Seq {
+		return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: the writer has made %d records, and the newest were cut off", head.Seq)}
+	}
+	return nil
+}
+
+func shown(hash string) string {
+	if hash == "" {
+		return "none"
+	}
+	return hash
+}
+
+// proven reports whether the evidence fits the record. A refused command needs no good
+// signature.
+func (r Record) proven() error {
+	e := r.Evidence
+	if r.Outcome == Refused || e.Cut {
+		return nil
+	}
+	if e.Signature == "" {
+		if r.Source == Key || r.Source == Certificate {
+			return errors.New("its source says that it was signed, and it has no signature")
+		}
+		return nil
+	}
+	if r.Source != Key && r.Source != Certificate {
+		return nil // nobody verified the signature when the command was accepted
+	}
+	s, err := command.ParseStatement([]byte(e.Message))
+	switch {
+	case err != nil:
+		return fmt.Errorf("its signed message cannot be read: %w", err)
+	case s.Principal != r.Principal:
+		return fmt.Errorf("its message names %.100q and not its principal", s.Principal)
+	case s.Args != e.Args:
+		return errors.New("its message has another digest of the arguments")
+	}
+	key, err := sshsig.Holds([]byte(e.Signature), []byte(e.Certificate), command.Namespace, []byte(e.Message))
+	if err != nil {
+		return fmt.Errorf("its signature is not of its message: %w", err)
+	}
+	if _, is := key.(*ssh.Certificate); is != (r.Source == Certificate) {
+		return errors.New("its source and its key do not fit")
+	}
+	return nil
+}
