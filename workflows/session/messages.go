@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -39,7 +40,7 @@ func (s *session) listen(ctx workflow.Context) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
 		return workflow.SetUpdateHandlerWithOptions(ctx, name,
-			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw) },
+			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw, "") },
 			workflow.UpdateHandlerOptions{
 				Validator: func(_ workflow.Context, raw json.RawMessage) error {
 					return s.entry.Update(name, verbs[name], raw, check)
@@ -124,8 +125,8 @@ var doorTexts = map[string]string{
 	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
-// takes takes an admitted command.
-func (s *session) takes(d door, raw []byte) (any, error) {
+// takes takes an admitted command. who gave it, or "" if its signature says that.
+func (s *session) takes(d door, raw []byte, who string) (any, error) {
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
@@ -134,7 +135,7 @@ func (s *session) takes(d door, raw []byte) (any, error) {
 	if err == nil {
 		s.entry.Took(raw)
 	}
-	s.recordCommand(d.name, string(verbs[d.name]), raw, principalOf(auth), err)
+	s.recordCommand(d.name, string(verbs[d.name]), raw, cmp.Or(who, principalOf(auth)), err)
 	return out, err
 }
 
@@ -147,7 +148,7 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 	if err != nil {
 		s.recordCommand(d.name, string(verbs[d.name]), raw.Payload().GetData(), who, err)
 	} else {
-		_, err = s.takes(d, raw.Payload().GetData()) // which is on record
+		_, err = s.takes(d, raw.Payload().GetData(), who) // which is on record
 	}
 	if err == nil {
 		return

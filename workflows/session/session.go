@@ -35,6 +35,9 @@ func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.S
 		s.st.Status, s.st.Error = protocol.Failed, kit.FailureOf("the session did not begin", err)
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
+		if s.audited {
+			recordRefusedStart(ctx, startOf(ctx, in, s.admission, err))
+		}
 		return protocol.SessionView{}, err
 	}
 	return s.run()
