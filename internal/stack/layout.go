@@ -199,7 +199,8 @@ func nth(n int) string {
 // workerConfig writes the user's config with the settings of this stack.
 func (l layout) workerConfig(n int, own *config.Config, address, namespace string) error {
 	c := *own
-	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey, PayloadsSince: own.Temporal.PayloadsSince}
+	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey, PayloadsSince: own.Temporal.PayloadsSince,
+		WorkerPayloadKey: own.Temporal.WorkerPayloadKey, WorkerPayloadSince: own.Temporal.WorkerPayloadSince}
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)
