@@ -93,6 +93,9 @@ func check(r Received, a *access.Access) (Signed, error) {
 	if err != nil {
 		return Signed{}, fmt.Errorf("%w: %w", ErrSignature, err)
 	}
+	if a.RevokedPerson(auth.Principal) {
+		return Signed{}, fmt.Errorf("%w: %s is revoked", ErrRevoked, auth.Principal)
+	}
 	if why := a.Revoked(key); why != "" {
 		return Signed{}, fmt.Errorf("%w: %s", ErrRevoked, why)
 	}

@@ -135,7 +135,7 @@ func mustDo(t *testing.T, who string, args ...string) string {
 func mustNot(t *testing.T, who, says string, args ...string) {
 	t.Helper()
 	r := as(t, who, append([]string{"-o", "json"}, args...)...)
-	if r.Code != 6 || !strings.Contains(r.Stderr, `"forbidden"`) || !strings.Contains(r.Stderr, says) {
+	if r.Code != 6 || !strings.Contains(r.Stdout, `"kind":"forbidden"`) || !strings.Contains(r.Stdout, says) {
 		t.Errorf("%s: %v; want it forbidden, because %s", who, r, says)
 	}
 }
