@@ -68,7 +68,7 @@ RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFault
 
 test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
 	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 60m -skip '$(RIGS)' $(LONG) $$packages; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions

@@ -141,6 +141,25 @@ func TestEveryGuaranteeIsShownByATest(t *testing.T) {
 	}
 }
 
+// TestEveryPromiseAboutAttackersIsShownByATest checks that the tests exist that
+// docs/explanation/threat-model.md names.
+func TestEveryPromiseAboutAttackersIsShownByATest(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join("docs", "explanation", "threat-model.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, part, _ := strings.Cut(string(text), "## The tests that show it")
+	rows := behaviourRows(part)
+	for _, row := range rows {
+		for _, wrong := range notShown(row, func(dir string) tests { return testsIn(t, dir) }) {
+			t.Errorf("%s: %s", row[0], wrong)
+		}
+	}
+	if len(rows) < 18 {
+		t.Errorf("only %d promises have a row", len(rows))
+	}
+}
+
 func TestABehaviourThatNoTestShowsIsNoticed(t *testing.T) {
 	in := func(dir string) tests {
 		return tests{functions: map[string]bool{"TestA": dir == "a/b"}, text: `"a row"`}

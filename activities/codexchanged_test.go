@@ -14,8 +14,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// replaceCodex puts a program in codex's place that keeps what it is given, as a command
-// outside the sandbox could. loot is where it would keep a credential.
+// replaceCodex replaces codex by a program that copies the credential to the file loot. A
+// command outside the sandbox could do that.
 func (b *bed) replaceCodex(bin string) (loot string) {
 	b.t.Helper()
 	loot = path.Join(path.Dir(path.Dir(bin)), "..", "..", "loot")

@@ -112,8 +112,13 @@ func (l *lending) with(socket string, argv ...string) (string, error) {
 
 // login logs in to a server with the real ssh.
 func (l *lending) login(socket string, to *hosttest.SSHD, user string) (string, error) {
+	l.t.Helper()
 	_, port, _ := net.SplitHostPort(to.Address())
-	return l.with(socket, "ssh", "-F", "/dev/null", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=no", "-o", "UserKnownHostsFile=/dev/null",
+	known := filepath.Join(l.t.TempDir(), "known_hosts")
+	if err := os.WriteFile(known, []byte(knownAs(to)), 0o600); err != nil {
+		l.t.Fatal(err)
+	}
+	return l.with(socket, "ssh", "-F", "/dev/null", "-o", "BatchMode=yes", "-o", "StrictHostKeyChecking=yes", "-o", "UserKnownHostsFile="+known,
 		"-o", "IdentityFile=none", "-p", port, user+"@127.0.0.1", "echo arrived")
 }
 

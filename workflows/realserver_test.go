@@ -258,19 +258,31 @@ func (r *real) update(workflowID, name string, out, arg any) {
 	}
 }
 
-// signal sends a signal. A busy server may take longer than the 10 s that the SDK waits.
+// signal sends a signal. The SDK would give up after 10 s, and a busy server may take longer.
+// The request's id is the same in each try, so the signal counts once.
 func (r *real) signal(workflowID, name string, arg any) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	input, err := converter.GetDefaultDataConverter().ToPayloads(arg)
-	if err == nil {
-		_, err = r.c.WorkflowService().SignalWorkflowExecution(ctx, &workflowservice.SignalWorkflowExecutionRequest{
-			Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflowID},
-			SignalName: name, Input: input, Identity: neutral, RequestId: rand.Text(),
-		})
-	}
 	if err != nil {
+		r.t.Fatal(err)
+	}
+	req := &workflowservice.SignalWorkflowExecutionRequest{
+		Namespace: client.DefaultNamespace, WorkflowExecution: &commonpb.WorkflowExecution{WorkflowId: workflowID},
+		SignalName: name, Input: input, Identity: neutral, RequestId: rand.Text(),
+	}
+	for {
+		_, err := r.c.WorkflowService().SignalWorkflowExecution(ctx, req)
+		switch err.(type) {
+		case nil:
+			return
+		case *serviceerror.ResourceExhausted, *serviceerror.Unavailable, *serviceerror.DeadlineExceeded: // also while the workflow continues as new
+			if ctx.Err() == nil {
+				time.Sleep(20 * time.Millisecond)
+				continue
+			}
+		}
 		r.t.Fatalf("%s to %s: %v", name, workflowID, err)
 	}
 }

@@ -99,8 +99,8 @@ const hintPrivate = "move the session's folder (--dir, or the root of `ctl host 
 // The worker cannot know which of its own paths are on the host: the host may be the same
 // machine, or have the same folder mounted. So each of them that exists there is private.
 //
-// What belongs to other sessions comes and goes. Below a folder that commands may write, codex
-// starts no command once it is gone, so it is left out there.
+// The folders of other sessions can be removed at any time. codex starts no command if a denied
+// path is missing below a folder that commands may write, so such folders are left out there.
 func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root, own, work, codex string, c Confinement) (Privacy, error) {
 	var p Privacy
 	args := append([]string{root, own, work, codex, fmt.Sprint(maxOthers)}, workersOwn(s, spec)...)

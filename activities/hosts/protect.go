@@ -15,12 +15,12 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// UnprotectedAllow, as Deps.Unprotected, lets a session go on, and report it, if codex
-// cannot keep its commands from the credential, or from what else is private on the host.
+// UnprotectedAllow, as Deps.Unprotected, lets a session go on although its commands can read
+// the credential, or something else that is private on the host. The session reports that.
 const UnprotectedAllow = "allow"
 
-// A Protection says how codex keeps its commands from the credential, and from what else is
-// private on the host, in one sandbox.
+// A Protection says how codex hides the credential, and what else is private on the host, from
+// commands in one sandbox.
 type Protection struct {
 	// Profile is the permission profile to run under; empty if none, or for
 	// danger-full-access.
@@ -50,7 +50,7 @@ const hintUnprotected = "provision the host with codex " + NewestCodex + ", or u
 	"to go on although the agent can read its credential and what is private on the host, set seeds.unprotected: allow in the worker's config"
 
 // Protects finds out, by a trial with a made-up credential in the session's folder, whether
-// codex keeps its commands from a credential, and from what else is private on the host, and
+// codex hides a credential, and what else is private on the host, from its commands, and
 // confines them as asked. The worker remembers success, except for a session that asks for
 // more than a mode; it does not remember a failure.
 func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, l protocol.Layout, version, sandbox string, confine Confinement, b *seeds.Bundle, fence hostexec.Fence) (p Protection, err error) {

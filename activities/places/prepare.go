@@ -32,9 +32,9 @@ func New(s *site.Site) *Activities { return &Activities{Site: s} }
 
 // PrepareSession puts codex, the session's folders and its credential on the host. First it
 // tries, with a made-up credential, that commands are confined as asked and can read neither
-// the credential nor what else is private on the host. Without a seed the session still has its own CODEX_HOME: codex never uses a
-// login of the host's user. A failed PrepareSession leaves no credential, and no folder
-// that it made.
+// the credential nor what else is private on the host. Without a seed the session still has
+// its own CODEX_HOME: codex never uses a login of the host's user. A failed PrepareSession
+// leaves no credential, and no folder that it made.
 func (s *Activities) PrepareSession(ctx context.Context, in PrepareSessionInput) (PrepareSessionResult, error) {
 	attempt := activity.GetInfo(ctx).Attempt
 	f := kit.Failing{Epoch: folder.EpochOf(in.Claim, attempt)}

@@ -23,6 +23,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -72,6 +73,19 @@ func runWorker(t *testing.T, args ...string) *process {
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), "FAIRLEAD_TEST_WORKER=1", "TEMPORAL_CONFIG_FILE="+os.DevNull)
 	return start(t, cmd)
+}
+
+// temporalIn starts a Temporal server whose database is in dir, and returns its address. No
+// test of another package takes the port before the server does.
+func temporalIn(t *testing.T, dir string) (address string) {
+	t.Helper()
+	port, err := hosttest.TakePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = port.Release() })
+	start(t, exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port.Number), "--db-filename", filepath.Join(dir, "t.db")))
+	return net.JoinHostPort("127.0.0.1", strconv.Itoa(port.Number))
 }
 
 func wait(t *testing.T, what string, ok func() bool) {

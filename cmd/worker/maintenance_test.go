@@ -3,12 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
-	"net"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"strconv"
 	"syscall"
 	"testing"
 	"time"
@@ -17,21 +13,14 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/workflows/care"
 )
 
 // The workers create each Schedule of maintenance once, with the interval of their config.
 // They create none if the config says never.
 func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
 	dir := t.TempDir()
-	start(t, exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
+	address := temporalIn(t, dir)
 	c, err := client.NewLazyClient(client.Options{HostPort: address})
 	if err != nil {
 		t.Fatal(err)

@@ -2,10 +2,7 @@ package main
 
 import (
 	"log/slog"
-	"net"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,18 +10,11 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/internal/realparts"
 )
 
 func TestTheInputsOfOlderSchedulesAreBoundAndOthersAreLeftAlone(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
 	dir := t.TempDir()
-	start(t, exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
+	address := temporalIn(t, dir)
 	older, err := client.NewLazyClient(client.Options{HostPort: address})
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strconv"
 	"testing"
 	"time"
 
@@ -20,7 +18,6 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities"
-	"fairlead.dev/fairlead/internal/realparts"
 )
 
 const heldQueue = "held"
@@ -51,16 +48,11 @@ func holder(address, root string) error {
 // When a worker is killed, its activities start again at once on the next worker, whatever
 // their heartbeat timeout is. They do not while the first worker lives.
 func TestAKilledWorkersActivitiesGoOnAtOnce(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address, port := ln.Addr().String(), ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
 	dir := t.TempDir()
-	start(t, exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(dir, "t.db")))
+	address := temporalIn(t, dir)
 	var c client.Client
 	wait(t, "the server answers", func() bool {
+		var err error
 		c, err = client.Dial(client.Options{HostPort: address})
 		return err == nil && hasNamespace(t.Context(), c, "default") == nil
 	})
