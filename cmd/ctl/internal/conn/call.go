@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Query queries a workflow and decodes the answer into out. doing, such as "show session
@@ -123,6 +124,8 @@ func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.S
 	return t.Explain(ctx, doing, err)
 }
 
+// Start starts a workflow. If a worker is up, it waits until the workflow has judged who
+// starts a session or batch, and returns the refusal if there is one.
 func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
@@ -131,10 +134,39 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 		return nil, err
 	}
 	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
+	if err != nil {
+		return run, t.Explain(ctx, doing, err)
+	}
+	err = t.admitted(ctx, doing, opts.ID, workflowType)
 	if err == nil && t.App.Begins && t.Silence.Lasted() > 0 && t.Silence.Once() {
 		t.App.Note("no worker answers: Temporal keeps the request until one does")
 	}
-	return run, t.Explain(ctx, doing, err)
+	return run, err
+}
+
+// admitted returns the refusal of a start that nobody may give, or nil if there is none or
+// no worker has judged it. ctl asks also where its own config requires no signature: the
+// worker's may.
+func (t *Conn) admitted(ctx context.Context, doing, workflowID, workflowType string) error {
+	if t.Silence.Lasted() > 0 {
+		return nil
+	}
+	var err error
+	var v protocol.SessionView
+	switch workflowType {
+	case protocol.TypeSession:
+		err = t.Query(ctx, doing, workflowID, protocol.QueryState, &v)
+	case protocol.TypeBatch:
+		err = t.Query(ctx, doing, workflowID, protocol.QueryBatch, &protocol.BatchView{})
+	}
+	switch {
+	case core.ExitCode(err) == core.ExitUnreachable:
+		t.Silence.heard(false)
+		return nil
+	case err == nil && v.State == protocol.Failed && v.Error != nil && v.Error.Kind == protocol.RefusedForbidden:
+		return FailureExit(doing, v.Error)
+	}
+	return err
 }
 
 // Result waits for the end of a workflow. wait is the limit, 0 for none; --timeout replaces

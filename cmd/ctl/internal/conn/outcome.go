@@ -19,7 +19,7 @@ func codeOf(kind string) int {
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
 		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, "no_pool", "timeout":
 		return core.ExitUnreachable
-	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState:
+	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState, protocol.RefusedForbidden:
 		return core.ExitRefused
 	}
 	return core.ExitFailed
