@@ -56,6 +56,7 @@ const (
 	stepMemo     = "memo"
 	stepUpdate   = "update"
 	stepCancel   = "cancellation of a workflow"
+	stepEffect   = "side effect"
 	stepEnd      = "end"
 )
 
@@ -95,6 +96,8 @@ func recordedSteps(h *historypb.History) (steps []step, err error) {
 		case e.GetRequestCancelExternalWorkflowExecutionInitiatedEventAttributes() != nil:
 			a := e.GetRequestCancelExternalWorkflowExecutionInitiatedEventAttributes()
 			add(stepCancel, a.WorkflowExecution.WorkflowId, map[string]any{"run": a.WorkflowExecution.RunId})
+		case e.GetMarkerRecordedEventAttributes().GetMarkerName() == "SideEffect":
+			add(stepEffect, "", map[string]any{})
 		case e.GetTimerStartedEventAttributes() != nil:
 			a := e.GetTimerStartedEventAttributes()
 			add(stepTimer, "", map[string]any{"length": seconds(a.StartToFireTimeout)})
@@ -320,6 +323,12 @@ func (n *notingOut) NewTimerWithOptions(ctx workflow.Context, d time.Duration, o
 	return n.Next.NewTimerWithOptions(ctx, d, o)
 }
 
+// SideEffect notes no value: a replay takes it from the history.
+func (n *notingOut) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
+	n.add(ctx, stepEffect, "", map[string]any{})
+	return n.Next.SideEffect(ctx, f)
+}
+
 func (n *notingOut) UpsertTypedSearchAttributes(ctx workflow.Context, updates ...temporal.SearchAttributeUpdate) error {
 	n.add(ctx, stepAttrs, "", n.attributes(temporal.NewSearchAttributes(updates...)))
 	return n.Next.UpsertTypedSearchAttributes(ctx, updates...)
@@ -355,11 +364,6 @@ func (n *notingOut) unknown(what string) {
 func (n *notingOut) ExecuteLocalActivity(ctx workflow.Context, name string, args ...any) workflow.Future {
 	n.unknown("a local activity")
 	return n.Next.ExecuteLocalActivity(ctx, name, args...)
-}
-
-func (n *notingOut) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
-	n.unknown("a side effect")
-	return n.Next.SideEffect(ctx, f)
 }
 
 func (n *notingOut) MutableSideEffect(ctx workflow.Context, id string, f func(workflow.Context) any, equals func(a, b any) bool) converter.EncodedValue {
@@ -412,7 +416,7 @@ func replayNoting(h *historypb.History, every kit.Intervals) (*noting, error) {
 
 // unlike returns the differences between the steps of a history and those of its replay.
 func unlike(recorded, replayed []step, how strictness) (all []error) {
-	for _, kind := range []string{stepActivity, stepChild, stepSignal, stepTimer, stepAttrs, stepMemo, stepUpdate, stepCancel, stepEnd} {
+	for _, kind := range []string{stepActivity, stepChild, stepSignal, stepTimer, stepAttrs, stepMemo, stepUpdate, stepCancel, stepEffect, stepEnd} {
 		of := func(steps []step) []step {
 			return slices.DeleteFunc(slices.Clone(steps), func(s step) bool { return s.kind != kind })
 		}

@@ -123,7 +123,7 @@ var queries = []string{
 	protocol.QueryState, protocol.QueryApprovals, protocol.QueryTurn, protocol.QueryDetail, protocol.QueryAsks, protocol.QueryObject,
 	protocol.QueryModels, protocol.QueryPolicy, protocol.QueryHosts, protocol.QueryHost, protocol.QueryPool, protocol.QueryPlace,
 	protocol.QueryLeft, protocol.QueryFolders, protocol.QuerySeed, protocol.QuerySeedNow, protocol.QuerySeedPool,
-	protocol.QueryBatch, protocol.QueryBatchResults,
+	protocol.QueryBatch, protocol.QueryBatchResults, protocol.QueryAudit,
 }
 
 type rule struct {
