@@ -70,7 +70,7 @@ var rules = []rule{
 		"conversation and activities read codex's lines; workflows see what a pump made of them"},
 	{"cel.dev/cel-go", []string{"internal/policy", "internal/access"}, nil, "internal/policy evaluates rules, internal/access conditions of roles"},
 	{"github.com/coreos/go-oidc", []string{"internal/login"}, nil, "internal/login verifies ID tokens"},
-	{"golang.org/x/oauth2", []string{"internal/login"}, nil, "internal/login knows the flow for devices"},
+	{"golang.org/x/oauth2", []string{"internal/login"}, nil, "internal/login knows the device flow"},
 	{"github.com/zitadel/oidc", []string{"internal/lab"}, nil, "an identity provider is for tests"},
 	{module + "internal/login", []string{"cmd", "internal/api", "internal/lab"}, nil, "workers let people log in at their API, and ctl asks them"},
 	{module + "internal/policy", []string{"activities", "workflows", "cmd", "internal/lab"}, nil,

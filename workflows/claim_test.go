@@ -82,7 +82,7 @@ func TestWhatIsSignedForAScheduleCountsOnlyForThatSchedule(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.At = begun
-	if out := r.claim(in); !strings.Contains(out.Refused, "there is no") {
+	if out := r.claim(in); !strings.Contains(out.Refused, "does not exist any more") {
 		t.Errorf("a firing of a schedule that is gone: %q", out.Refused)
 	}
 }

@@ -62,7 +62,7 @@ type StartItemsInput struct {
 	Items  []StartItem `json:"items"`
 	// Look only finds sessions that were started before.
 	Look bool `json:"look,omitempty"`
-	// Groups are those that the login named of the person for whom sessions are started.
+	// Groups are those of the person for whom sessions are started, as the login named them.
 	Groups []string `json:"groups,omitempty"`
 }
 

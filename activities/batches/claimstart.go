@@ -24,13 +24,13 @@ const (
 	claims = "starts/"
 	// claimsKept is longer than a signed start is valid.
 	claimsKept = 4 * 24 * time.Hour
-	// madeWithin is how far apart the time of a Schedule and that of its signature may be.
+	// madeWithin is how far apart the creation of a Schedule and its signature may be.
 	madeWithin = 10 * time.Minute
 )
 
-// ClaimStart says whether a signed start counts. The first run that claims it has it, in
-// every attempt of the activity. What a Schedule starts counts as long as the Schedule
-// exists for which it was signed.
+// ClaimStart says whether a signed start counts. The first run that claims it may use it, in
+// every attempt of the activity. What a Schedule starts counts as long as the Schedule for
+// which it was signed exists.
 func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (protocol.StartClaimed, error) {
 	claim := claimStart
 	if in.Schedule != "" {
@@ -61,7 +61,7 @@ func claimFiring(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out
 	var gone *serviceerror.NotFound
 	switch {
 	case errors.As(err, &gone):
-		out.Refused = fmt.Sprintf("there is no %.100s any more, for which it was signed", in.Schedule)
+		out.Refused = fmt.Sprintf("%.100s, for which it was signed, does not exist any more", in.Schedule)
 		return out, nil
 	case err != nil:
 		return out, err

@@ -42,8 +42,8 @@ func auditKey(b audit.Batch, data []byte) string {
 // ErrAuditChanged says that a blob of audit records is not what was written there.
 var ErrAuditChanged = errors.New("somebody changed audit records in the store")
 
-// WriteAudit stores records. It may be repeated. ErrAuditChanged comes with the records
-// stored.
+// WriteAudit stores records. It may be repeated. If it returns ErrAuditChanged, it has
+// stored the records.
 func WriteAudit(ctx context.Context, st *store.Store, b audit.Batch) error {
 	if len(b.Lines) == 0 {
 		return nil

@@ -29,9 +29,9 @@ func WriteAudit(ctx context.Context, s *Site, b *audit.Batch) (int64, error) {
 // carryFor bounds how long an activity with other work waits for the store.
 const carryFor = 10 * time.Second
 
-// CarryAudit is WriteAudit for an activity with other work, which it does not hold up. The
-// result waits for the end. It is 0 if the store does not take the records now: then the
-// workflow hands them over again.
+// CarryAudit begins WriteAudit for an activity with other work, and returns at once. The
+// function wrote waits for the end of the write. It returns 0 if the store did not take the
+// records: then the workflow hands them over again.
 func CarryAudit(ctx context.Context, s *Site, b *audit.Batch) (wrote func() int64) {
 	if b == nil || len(b.Lines) == 0 {
 		return func() int64 { return 0 }

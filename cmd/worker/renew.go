@@ -22,7 +22,7 @@ func renewOlder(ctx context.Context, c client.Client, since time.Time, log *slog
 		return nil
 	}
 	var ids []string
-	err := patiently(ctx, log, "the workflows of before temporal.worker_payload_since", func(ctx context.Context) error {
+	err := patiently(ctx, log, "the workflows that began before temporal.worker_payload_since", func(ctx context.Context) error {
 		ids = nil
 		for page := []byte(nil); ; {
 			r, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{

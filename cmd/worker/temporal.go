@@ -108,7 +108,7 @@ func (l *lateClient) Command(ctx context.Context, host, id string) (access.Objec
 	return access.Object{Host: host}, err == nil, err
 }
 
-// ask queries a workflow. known false means that Temporal has none.
+// ask queries a workflow. known is false if Temporal has no such workflow.
 func (l *lateClient) ask(ctx context.Context, workflow, query string, to any) (known bool, err error) {
 	c := l.c.Load()
 	if c == nil {

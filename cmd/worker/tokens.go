@@ -42,9 +42,9 @@ func certify(path, principal, key string, life time.Duration) (string, error) {
 	pub, _, options, rest, err := ssh.ParseAuthorizedKey([]byte(key))
 	switch {
 	case err != nil || len(options) > 0 || len(strings.TrimSpace(string(rest))) > 0:
-		return "", errors.New("the public key is not one as in a .pub file: KEYTYPE BASE64")
+		return "", errors.New("the public key is not a line as in a .pub file: KEYTYPE BASE64")
 	case pub.Type() != ssh.KeyAlgoED25519:
-		return "", fmt.Errorf("the public key is of type %s: ssh-ed25519 is taken", pub.Type())
+		return "", fmt.Errorf("the public key is of type %s: only ssh-ed25519 is accepted", pub.Type())
 	}
 	pem, err := os.ReadFile(path)
 	if err != nil {

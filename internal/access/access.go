@@ -15,7 +15,7 @@ import (
 type Access struct {
 	// Digest is the SHA-256 of the file, in hex.
 	Digest string
-	// Warnings name parts of the file that are probably not meant so, with their lines.
+	// Warnings name parts of the file that are probably mistakes, with their lines.
 	Warnings []string
 
 	people   map[string]person

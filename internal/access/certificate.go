@@ -60,7 +60,7 @@ func CertificateGroups(cert *ssh.Certificate) ([]string, error) {
 	if len(text) > maxGroupsText {
 		return nil, fmt.Errorf("its extension %s has %d bytes, and %d at most are allowed", GroupsExtension, len(text), maxGroupsText)
 	}
-	if !utf8.ValidString(text) { // json would replace what is not
+	if !utf8.ValidString(text) { // json would replace invalid bytes
 		return nil, fmt.Errorf("its extension %s is not UTF-8", GroupsExtension)
 	}
 	var groups []string

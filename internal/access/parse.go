@@ -221,14 +221,14 @@ func (c *checker) readBindings() {
 	for i, b := range c.f.Bindings {
 		key := fmt.Sprintf("bindings[%d]", i)
 		if strings.TrimSpace(b.Name) == "" || len(b.Name) > maxName || strings.ContainsFunc(b.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
-			c.Add(key+".name", "a binding has a name of 1 to %d printable characters, which records name", maxName)
+			c.Add(key+".name", "a binding needs a name of 1 to %d printable characters: records name the binding", maxName)
 		} else if seen[b.Name] {
-			c.Add(key+".name", "it is used before: records name the binding")
+			c.Add(key+".name", "another binding has it: records name the binding")
 		}
 		seen[b.Name] = true
 		out := binding{name: b.Name, line: c.line(key), to: b.To, when: b.When}
 		if len(b.Roles) == 0 {
-			c.Add(key+".roles", "there are none of %s", names(Roles))
+			c.Add(key+".roles", "there are none: give one or more of %s", names(Roles))
 		}
 		for j, r := range b.Roles {
 			if !slices.Contains(Roles, Role(r)) {
@@ -309,7 +309,7 @@ func (c *checker) readSigners() {
 		case err != nil:
 			c.Add(key+".key", "%v", err)
 		case len(a.Names) == 0:
-			c.Add(key+".names", "it may name nobody: give patterns, such as *@example.com")
+			c.Add(key+".names", "there are none: give patterns, such as *@example.com")
 		case !slices.Contains(c.f.Revoked.Keys, ssh.FingerprintSHA256(pub)):
 			fmt.Fprintf(&b, "%s cert-authority %s", strings.Join(a.Names, ","), ssh.MarshalAuthorizedKey(pub))
 		}
@@ -338,7 +338,7 @@ func (c *checker) readWorkers() {
 			return slices.ContainsFunc(p.Keys, func(k string) bool { return sameKey(k, pub) })
 		}),
 			slices.ContainsFunc(c.f.Authorities, func(a authority) bool { return sameKey(a.Key, pub) }):
-			c.Add(key, "it is also the key of a person or an authority: a worker gives commands for everybody, so its key is its own")
+			c.Add(key, "it is also the key of a person or an authority: a worker gives commands for everybody, so it needs a key of its own")
 		case !slices.Contains(c.f.Revoked.Keys, ssh.FingerprintSHA256(pub)):
 			fmt.Fprintf(&b, "worker-%d %s", i, ssh.MarshalAuthorizedKey(pub))
 		}

@@ -8,7 +8,7 @@ import (
 // A Verb is what a principal wants to do, a noun and an act.
 type Verb string
 
-// The verbs. The names are part of the files of conditions and of records.
+// The verbs. The names are part of access files and of audit records.
 const (
 	SessionRead      Verb = "session.read" // with transcript, approvals, deliverables and files of the work folder
 	SessionStart     Verb = "session.start"

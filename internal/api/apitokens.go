@@ -52,7 +52,7 @@ const (
 	maxNewToken   = 64 << 10 // bytes
 	secretTokens  = "an API token is a credential: it is given over a unix socket or TLS only"
 	noTokensHere  = "this worker has no API tokens"
-	needsRequired = "set authority: required in the config of workers: without it, who can connect may do everything"
+	needsRequired = "set authority: required in the config of workers: without it, everybody who can connect may do everything"
 )
 
 // hasTokens refuses where there are no tokens, or where others could read them.
@@ -124,7 +124,7 @@ func (s *Server) within(ctx context.Context, in NewToken) error {
 				continue
 			}
 			if a := s.opts.Authority.Could(access.Request{Who: who, Verb: v}); !a.Allowed {
-				return problem(http.StatusForbidden, ErrForbidden, "a token has no more than who makes it, and role %s has %s: %s", role, v, a.Reason).
+				return problem(http.StatusForbidden, ErrForbidden, "a token may do no more than the person who makes it, and role %s has %s: %s", role, v, a.Reason).
 					hinted("give another role, or a scope; groups that the issuer of a login names do not count for tokens")
 			}
 		}
@@ -193,7 +193,7 @@ func tokenProblem(err error) error {
 	case errors.Is(err, tokens.ErrBad):
 		return problem(http.StatusBadRequest, ErrBadInput, "%v", err)
 	case errors.Is(err, tokens.ErrTaken):
-		return problem(http.StatusConflict, ErrRefused, "%v", err).hinted("choose another name; a group of the access file can have both")
+		return problem(http.StatusConflict, ErrRefused, "%v", err).hinted("choose another name; both names can be in one group of the access file")
 	case errors.Is(err, tokens.ErrNone):
 		return problem(http.StatusNotFound, ErrNotFound, "%v", err).hinted("`ctl token list` shows them")
 	}

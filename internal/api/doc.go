@@ -71,11 +71,11 @@
 //
 // # Who may do what
 //
-// With an [Authority], each request needs a principal and what the table of routes says. The
+// With an [Authority], each request needs a principal with the verb of its route. The
 // header [command.RequestHeader] proves the principal: a signature of the method, the path
 // with its query, the digest of the body, the time and a nonce. A program shows its API
-// token in the header Authorization instead. A signed request counts once. One
-// that goes on is judged again every few seconds. Strangers get the status, without what
-// tells of the store and of keys. Of an uploaded tree each chunk has to be sent: who knows
-// the digest of what others keep does not get it.
+// token in the header Authorization instead. A signed request counts once. A
+// request that goes on is judged again every few seconds. Callers without a principal get
+// the status, without what it says about the store and keys. Each chunk of an uploaded tree
+// has to be sent, so that nobody gets what others keep by knowing only its digest.
 package api

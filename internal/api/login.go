@@ -114,7 +114,7 @@ func (s *Server) loginProblem(err error) error {
 		return problem(http.StatusForbidden, ErrRefused, "%v", err)
 	case errors.Is(err, login.ErrIssuer):
 		s.log.Warn("login failed", "err", err)
-		return problem(http.StatusBadGateway, ErrIssuer, "%v", err).hinted("who has a certificate goes on; try again when the issuer answers")
+		return problem(http.StatusBadGateway, ErrIssuer, "%v", err).hinted("certificates that were issued before still count; try again when the issuer answers")
 	}
 	s.log.Error("login failed", "err", err) // with the key's file, which is no caller's business
 	return problem(http.StatusInternalServerError, ErrInternal, "this worker cannot sign certificates now").hinted("its log says why")

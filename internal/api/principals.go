@@ -15,9 +15,9 @@ import (
 	"fairlead.dev/fairlead/internal/tokens"
 )
 
-// Objects says what conditions of the access file see of things. Known false means that
-// nobody knows the thing any more, as of a session that Temporal has deleted. An error
-// means that it is not known now.
+// Objects says what conditions of the access file see of things. If known is false, the thing
+// does not exist any more, such as a session that Temporal has deleted. An error means that
+// the object is not known now.
 type Objects interface {
 	Session(ctx context.Context, id string) (o access.Object, known bool, err error)
 	Batch(ctx context.Context, id string) (o access.Object, known bool, err error)
@@ -53,7 +53,7 @@ func by(ctx context.Context, said string) string {
 	return said
 }
 
-const signHint = "this worker asks who calls: set principal and sign_with in the config of ctl, or token_file; an older ctl cannot prove it"
+const signHint = "each request must prove who makes it: set principal and sign_with, or token_file, in the config of ctl; an older ctl cannot sign requests"
 
 // locked returns the handler of a route for those who may use it.
 func (s *Server) locked(to route) http.HandlerFunc {

@@ -14,8 +14,8 @@ type route struct {
 	pattern string
 	serve   func(*Server, http.ResponseWriter, *http.Request)
 	needs   func(*http.Request) (need, error)
-	// open routes also answer to strangers. The status tells them less, and the others want
-	// another proof.
+	// open routes also answer callers without a principal. The status tells them less, and the
+	// other routes need a proof of their own.
 	open bool
 	// head says that the signed digest is of the first line of the body only, which has the
 	// digests of the rest.
@@ -29,9 +29,9 @@ type need struct {
 	object  access.Object // what the request itself says
 	session string        // whose object counts
 	batch   string        // the same
-	command string        // on the host of object, which must be true
-	// begins says that a session that does not exist yet needs this verb instead, whatever the
-	// conditions. What starts it is judged with all that is known.
+	command string        // which must have run on the host of object
+	// begins is the verb that is needed instead if the session does not exist yet. Conditions
+	// are left out then: the start of the session is judged with them.
 	begins access.Verb
 }
 
@@ -89,7 +89,7 @@ func anybody(*http.Request) (need, error) { return need{}, nil }
 
 func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite}, nil }
 
-// ofAudit is about all records: also those that are asked for with a session have the workers'.
+// ofAudit is about all records, because the answer for one session also has the workers' records.
 func ofAudit(*http.Request) (need, error) { return need{verb: access.AuditRead}, nil }
 
 // some needs a verb for an object that does not exist yet.
@@ -104,8 +104,8 @@ func session(verb access.Verb) func(*http.Request) (need, error) {
 	}
 }
 
-// hostCommand is about a command on a host, which the caller names. The name of a login's
-// command is known only to who began it.
+// hostCommand is about a command on a host, which the caller names. Only who began a
+// login knows the name of its command.
 func hostCommand(r *http.Request) (need, error) {
 	id, err := named(r, "id of a command", "id")
 	host := r.URL.Query().Get("host")

@@ -39,8 +39,8 @@ type Options struct {
 	Sessions   Sessions
 	Seeds      Seeds
 	Workspaces Workspaces
-	// Authority says whose requests count, and Objects what they are about; nil lets everybody
-	// in who can connect.
+	// Authority says whose requests count, and Objects what they are about; nil lets in
+	// everybody who can connect.
 	Authority Authority
 	Objects   Objects
 	// Tokens are the API tokens of programs, and Certify signs a certificate for the key of one
@@ -57,7 +57,7 @@ type Options struct {
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
 	// Recheck is how often a request that goes on is judged again; default 15 s. A feed ends
-	// within it after its caller was revoked.
+	// within this time after its caller was revoked.
 	Recheck time.Duration
 }
 

@@ -21,8 +21,8 @@ import (
 // maxTree bounds a tree's list of entries, in bytes.
 const maxTree = 128 << 20
 
-// missing lists all chunks to a principal: whether the store has one would say what others
-// keep there.
+// missing lists all chunks to a principal, because a shorter list would say what others keep
+// in the store.
 func (s *Server) missing(w http.ResponseWriter, r *http.Request) {
 	body, err := readBody(w, r, maxTree, "a list of chunks")
 	var of []chunks.Digest
@@ -80,8 +80,8 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, forPeople(m))
 }
 
-// owning refuses a tree with chunks that were not sent: who knows a digest alone does not
-// get what others keep under it.
+// owning refuses a tree with chunks that were not sent, so that nobody gets what others keep
+// by knowing only its digest.
 func owning(entries []snapshots.Entry, next func() ([]byte, error)) func() ([]byte, error) {
 	missing := map[chunks.Digest]bool{}
 	for _, e := range entries {

@@ -6,8 +6,8 @@ import (
 	"fairlead.dev/fairlead/internal/command"
 )
 
-// OfCommand returns the record of a command, without principal and outcome: a principal is
-// known only to who verified the signature.
+// OfCommand returns the record of a command, without principal and outcome: only the
+// caller that verified the signature knows the principal.
 func OfCommand(workflow, name, verb string, raw []byte, at time.Time) Record {
 	r := Record{At: TimeText(at), Verb: verb, Object: workflow, Source: Unix}
 	e, err := command.EvidenceOf(workflow, name, raw)

@@ -95,7 +95,7 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 		}
 		prev, n = digest(l.Lines[i]), r.Seq
 		if head != nil && head.Seq == n && head.Hash != prev {
-			return fault("its digest is %s, and its writer tells %s: the chain was replaced", shown(prev), shown(head.Hash))
+			return fault("its digest is %s, and its writer reports %s: the chain was replaced", shown(prev), shown(head.Hash))
 		}
 	}
 	if head != nil && n < head.Seq {

@@ -112,7 +112,7 @@ type Tokens interface {
 	Named(name string) (access.Token, error)
 }
 
-// Know says which API tokens there are. Before, none counts.
+// Know says which API tokens there are. No token counts before the first call.
 func (k *Keeper) Know(t Tokens) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

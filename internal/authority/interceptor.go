@@ -100,11 +100,11 @@ func standsFor(args []any) (schedule string) {
 	return schedule
 }
 
-// onlyByWorkers says why a start is refused that only a worker may give, or returns "".
+// onlyByWorkers says why a start that only a worker may give is refused, or returns "".
 func onlyByWorkers(r rule, root bool, origin payload.Origin, args []any) string {
 	switch {
 	case !root && origin != payload.FromWorker:
-		return "it was started by a workflow that no worker of ours ran, or is repeated by Temporal, and only its first start is signed: start it anew with ctl"
+		return "a workflow that none of our workers ran started it, or Temporal repeats it, and only its first start is signed: start it anew with ctl"
 	case root && r.class == Internal && origin != payload.FromWorker:
 		return "only a worker starts it"
 	case root && r.class == Harmless && carries(args):
@@ -151,7 +151,7 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	if r.verb == "" || f == nil || f.Kind() != reflect.Func || f.IsVariadic() || f.NumOut() == 0 {
 		return h.Next.SetUpdateHandler(ctx, name, handler, opts)
 	}
-	// With a context, whatever the handler takes.
+	// The new functions take a context, also if the handler takes none.
 	in := []reflect.Type{contextType}
 	for i := range f.NumIn() {
 		if t := f.In(i); i > 0 || t != contextType {
@@ -247,7 +247,7 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 		}
 	}
 	if v.Refused != "" {
-		v.Refused += ": it begins nothing until that is changed; or somebody who may deletes the schedule and creates it anew"
+		v.Refused += ": the schedule starts nothing until that is changed, or until somebody who may do so deletes the schedule and creates it anew"
 	}
 	return v
 }

@@ -68,7 +68,7 @@ var updates = map[string]rule{
 	protocol.UpdateSetHost:    {Person, access.HostWrite},
 	protocol.UpdateSetPool:    {Person, access.HostWrite},
 	protocol.UpdatePausePool:  {Person, access.HostWrite},
-	protocol.UpdatePutSeed:    {Person, access.SeedWrite}, // a worker signs for who captures a login
+	protocol.UpdatePutSeed:    {Person, access.SeedWrite}, // a worker signs for the person who captures a login
 	protocol.UpdateSetSeed:    {Person, access.SeedWrite},
 	protocol.UpdateReviveSeed: {Person, access.SeedWrite},
 	protocol.UpdateDeleteSeed: {Person, access.SeedWrite},
@@ -96,10 +96,10 @@ var updates = map[string]rule{
 }
 
 // starts has the types of workflows that are started at the root, neither as a child nor by
-// a run that continues as new: those two are done by workers only. A Harmless start is one
+// a run that continues as new: only workers start those two. A Harmless start is one
 // without a carried state: it begins with nothing.
 var starts = map[string]rule{
-	protocol.TypeSession:        {Person, ""}, // a worker signs for who runs a batch
+	protocol.TypeSession:        {Person, ""}, // a worker signs for the person who runs a batch
 	protocol.TypeProvision:      {Person, access.HostWrite},
 	protocol.TypeCheck:          {Either, access.HostWrite}, // maintenance checks hosts
 	protocol.TypeScan:           {Person, access.HostWrite},

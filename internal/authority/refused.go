@@ -11,7 +11,7 @@ import (
 type refusedKey struct{}
 
 // Refused puts a refused update on record. It is for validators: a refused update changes
-// no workflow, so the record is the worker's. who gave it, if that is known.
+// no workflow, so the record is the worker's. who is its principal, or "" if not known.
 func Refused(ctx workflow.Context, name, verb string, raw []byte, who string, err error) {
 	f, _ := ctx.Value(refusedKey{}).(func(audit.Record))
 	refusedTo(f, Of(ctx), workflow.GetInfo(ctx).WorkflowExecution.ID, name, verb, raw, who, err)

@@ -32,7 +32,7 @@ type Received struct {
 	// Waited is how long the command may have waited for a worker, beside MaxSkew.
 	Waited time.Duration
 	// Standing says that the command counts at any time after it was signed, such as what
-	// a schedule starts. A certificate must have been valid then.
+	// a schedule starts. A certificate must have been valid when it signed.
 	Standing bool
 }
 

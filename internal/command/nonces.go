@@ -14,8 +14,8 @@ const MaxNonces = 200
 // is ready to use.
 type Nonces struct {
 	Used []UsedNonce `json:"used,omitempty"`
-	// Before is when the newest command that was forgotten was signed: it and earlier ones
-	// are refused.
+	// Before is the time of the newest command whose nonce was forgotten. That command and
+	// earlier ones are refused.
 	Before time.Time `json:"before,omitzero"`
 }
 

@@ -22,8 +22,8 @@ import (
 )
 
 const (
-	// RequestNamespace is that of requests to a worker's API: a signature for a command does
-	// not count.
+	// RequestNamespace is the SSH namespace of requests to a worker's API. So a signature for
+	// a command is none for a request.
 	RequestNamespace = "fairlead-request@fairlead.dev"
 	// RequestHeader has the proof of a request: base64url without padding of the JSON of a
 	// [Proof].
@@ -37,7 +37,7 @@ const (
 type Request struct {
 	Method string
 	Target string // path and query, as in the request line
-	// Body is the SHA-256 of the body in hex. Of an uploaded tree it is that of the first
+	// Body is the SHA-256 of the body in hex. For an uploaded tree it is that of the first
 	// line, which has the digests of all that follows.
 	Body string
 }

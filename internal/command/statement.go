@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// Namespace is that of commands: a signature for a decision, a login or a commit does not
-// count.
+// Namespace is the SSH namespace of commands. So a signature for a decision, a login or a
+// commit is none for a command.
 const Namespace = "fairlead-command@fairlead.dev"
 
 // A Statement is what a principal signs.

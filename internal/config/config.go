@@ -23,8 +23,8 @@ type Config struct {
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
 	// Authority says whose commands count: local takes those of everybody who can reach
-	// Temporal with its payload key; required takes signed ones of those whom the access
-	// file allows them.
+	// Temporal with its payload key; required takes only signed commands that the
+	// access file allows.
 	Authority string `yaml:"authority"`
 	// Access is the access file of a worker.
 	Access string `yaml:"access"`

@@ -10,7 +10,7 @@ import (
 type Login struct {
 	// Issuer is the address of an OpenID Connect provider, as in its tokens.
 	Issuer string `yaml:"issuer"`
-	// ClientID is that of a public client with the flow for devices.
+	// ClientID is that of a public client with the device flow.
 	ClientID string   `yaml:"client_id"`
 	Scopes   []string `yaml:"scopes"`
 	// PrincipalClaim names the person. If it is email, the address must be verified.
@@ -49,7 +49,7 @@ func (c *Config) checkLogin() (p []Problem) {
 		add("issuer", "a login is only used with authority: required")
 	}
 	if l.ClientID == "" || len(l.ClientID) > 256 {
-		add("client_id", "missing: the identity provider names it; or longer than 256 bytes")
+		add("client_id", "missing, or longer than 256 bytes: it is the id of the client at the identity provider")
 	}
 	odd := func(s string) bool { return s == "" || len(s) > 100 || strings.ContainsAny(s, " \t\r\n\"\\") }
 	if len(l.Scopes) > 20 || !slices.Contains(l.Scopes, "openid") || slices.ContainsFunc(l.Scopes, odd) {
@@ -61,7 +61,7 @@ func (c *Config) checkLogin() (p []Problem) {
 		}
 	}
 	if l.Lifetime < 5*time.Minute || l.Lifetime > 24*time.Hour {
-		add("lifetime", "%s is not between 5m and 24h: a certificate cannot be taken back but by the access file", l.Lifetime)
+		add("lifetime", "%s is not between 5m and 24h: only the access file can revoke a certificate", l.Lifetime)
 	}
 	return p
 }

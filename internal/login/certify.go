@@ -140,8 +140,8 @@ func (d *Desk) Certify(ctx context.Context, r Request) (Certificate, error) {
 	return out, nil
 }
 
-// counts returns an error if commands that a new certificate signs would be refused, whoever
-// may do what.
+// counts returns an error if commands that a new certificate signs would be refused, whatever
+// the roles of the principal.
 func (d *Desk) counts(r Request, principal string, line []byte, now time.Time) error {
 	a := d.opts.Access()
 	if a.RevokedPerson(principal) {

@@ -46,7 +46,7 @@ func Device(ctx context.Context, s Settings, show func(Code)) (idToken string, e
 	conf := &oauth2.Config{ClientID: s.ClientID, Endpoint: provider.Endpoint(), Scopes: s.Scopes}
 	conf.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret
 	if conf.Endpoint.DeviceAuthURL == "" {
-		return "", fmt.Errorf("%w: %s has no flow for devices (device_authorization_endpoint): let it be turned on there", ErrRefused, s.Issuer)
+		return "", fmt.Errorf("%w: %s has no device flow (device_authorization_endpoint): have it turned on there", ErrRefused, s.Issuer)
 	}
 	asked, err := conf.DeviceAuth(ctx)
 	if err != nil {

@@ -53,7 +53,8 @@ func paced(c *http.Client, pace *rate.Limiter) *http.Client {
 	return &own
 }
 
-// A bounded transport reads answers up to maxAnswer, and leaves https for nothing.
+// A bounded transport reads answers up to maxAnswer. If the issuer's address is https, it
+// asks no other address than https.
 type bounded struct {
 	next   *http.Transport
 	secure bool
@@ -95,7 +96,7 @@ func brief(err error) string {
 	return text
 }
 
-// network reports whether an error is of the way to the issuer.
+// network reports whether an error is one of the connection to the issuer.
 func network(err error) bool {
 	var u *url.Error
 	return errors.As(err, &u)

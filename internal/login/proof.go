@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// Namespace is that of proofs: a signature for a command or a decision is none.
+// Namespace is the SSH namespace of proofs. So a signature for a command or a decision is no
+// proof.
 const Namespace = "fairlead-login@fairlead.dev"
 
 // message is what a proof signs: the SHA-256 of the ID token, in hex.

@@ -57,12 +57,13 @@ const (
 	fresh = 15 * time.Minute
 	// skew is how far the clocks of the issuer and the worker may be apart.
 	skew = 5 * time.Minute
-	// keysKept is after how long the keys of the issuer are read anew, so that one that it
-	// has withdrawn does not count for long. Keys that are not known are looked for at once.
+	// keysKept is how long the keys of the issuer are used before they are read again, so that
+	// a withdrawn key does not count for long. An unknown key is looked for at once.
 	keysKept = 10 * time.Minute
 )
 
-// algorithms are those of public keys. With others, who can verify a token can also make it.
+// algorithms are those of public keys. With others, everybody who can verify a token can also
+// make one.
 var algorithms = []string{oidc.RS256, oidc.RS384, oidc.RS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.EdDSA}
 
 // A Verifier verifies ID tokens. It is safe for concurrent use.
@@ -102,7 +103,7 @@ func NewVerifier(s Settings, c Claims, now func() time.Time) *Verifier {
 func (v *Verifier) Close() { v.http.CloseIdleConnections() }
 
 // Verify returns whom an ID token names. nonce is what the flow asked the token to have; the
-// flow for devices has none. The error wraps ErrRefused or ErrIssuer.
+// device flow has none. The error wraps ErrRefused or ErrIssuer.
 func (v *Verifier) Verify(ctx context.Context, raw, nonce string) (Person, error) {
 	if len(raw) > maxToken {
 		return Person{}, fmt.Errorf("%w: the ID token has %d bytes, and %d at most are allowed", ErrBadInput, len(raw), maxToken)

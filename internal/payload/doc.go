@@ -38,13 +38,13 @@
 //
 // A worker also marks what it encrypts, with a key that only workers have (ForWorkers): an
 // HMAC of the namespace, the place and the encrypted content. A worker that requires marks
-// takes nothing from others that only workers write. Programs without that key, such as ctl,
+// refuses what only workers may write if it has no mark. Programs without that key, such as ctl,
 // read marked payloads as any other.
 //
 // A place does not name the run, the activity's id or the direction. So whoever may write to
 // Temporal can repeat what was said at a place: start a closed workflow again with its
 // input, or return an earlier result of the same type of activity in the same workflow.
-// The same holds with a mark: a worker's signal can be sent again to the same workflow.
+// A mark does not prevent this: a worker's signal can be sent again to the same workflow.
 // Types, ids, timers and failures without a text are plain and can be forged.
 //
 // The metadata is as in Temporal's samples. encryption-key-id reveals nothing about the

@@ -112,8 +112,8 @@ func (c *Codec) marked(p *commonpb.Payload) (bool, error) {
 	return false, e
 }
 
-// ByWorkers reports whether workers wrote payloads, as far as this codec marks what it
-// writes itself.
+// ByWorkers reports whether workers wrote payloads. A codec without a key of workers cannot
+// tell, and reports true.
 func (c *Codec) ByWorkers(payloads []*commonpb.Payload) bool {
 	if c.workers == nil {
 		return true

@@ -40,7 +40,7 @@ type ServeOptions struct {
 func (c *Codec) Handler(opts ServeOptions) http.Handler {
 	mux := http.NewServeMux()
 	decode := converter.NewPayloadCodecHTTPHandler(c)
-	unmarked := c.ForWorkers(Workers{}) // who asks is no worker
+	unmarked := c.ForWorkers(Workers{}) // the caller is no worker
 	for path, at := range map[string]func(*http.Request) place{
 		"/workflow/{id}": func(r *http.Request) place { return place{kind: ofWorkflow, workflow: r.PathValue("id")} },
 		"/workflow/{id}/signal/{name}": func(r *http.Request) place {

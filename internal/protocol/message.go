@@ -11,8 +11,8 @@ type Auth struct {
 	Principal string `json:"principal"`
 	At        string `json:"at"` // when it was signed, RFC 3339 in UTC
 	Nonce     string `json:"nonce"`
-	// Signature is an armored `ssh-keygen -Y sign` signature of the command's statement. A
-	// certificate's key signs with the certificate in it.
+	// Signature is an armored `ssh-keygen -Y sign` signature of the command's statement. If
+	// the key has a certificate, the signature may contain it.
 	Signature string `json:"signature"`
 	// Certificate is the line of the certificate, if the signature has only its key.
 	Certificate string `json:"certificate,omitempty"`

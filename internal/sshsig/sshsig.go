@@ -109,7 +109,7 @@ func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, 
 	return VerifyCertified(armored, nil, namespace, message, allowed, at)
 }
 
-// VerifyCertified is Verify for a signature whose key's certificate is apart, as a line of
+// VerifyCertified is Verify for a signature without its certificate, which is a line of
 // OpenSSH's format. An empty certificate means none.
 func VerifyCertified(armored, certificate []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, certificate, namespace, message, allowed, at)
@@ -155,7 +155,7 @@ func KeyOf(armored, certificate []byte) (ssh.PublicKey, error) {
 	return key, err
 }
 
-// Holds verifies that the key of a signature signed a message, whoever's it is, as
+// Holds verifies that the key of a signature signed a message, whosever key it is, as
 // `ssh-keygen -Y check-novalidate` does. It returns the key, or its certificate.
 func Holds(armored, certificate []byte, namespace string, message []byte) (ssh.PublicKey, error) {
 	e, key, sig, err := open(armored)

@@ -69,8 +69,7 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
-// workersKey makes the key that only workers have if necessary, and says since when there
-// is one.
+// workersKey makes the key that only workers have, if necessary. since is when it was made.
 func (l layout) workersKey() (path string, since time.Time, err error) {
 	path = l.in("workers.key")
 	if _, err = payload.GenerateKey(path); err != nil && !errors.Is(err, fs.ErrExist) {

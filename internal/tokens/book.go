@@ -168,7 +168,7 @@ type revocation struct {
 	At time.Time `json:"at"`
 }
 
-// loadEnd counts a revocation that it cannot read as one.
+// loadEnd treats a revocation that it cannot read as a revocation.
 func (b *Book) loadEnd(ctx context.Context, key, name string) error {
 	b.mu.Lock()
 	e, had := b.tokens[name]
@@ -223,8 +223,8 @@ func (b *Book) look(get func() (entry, bool)) (access.Token, error) {
 	return e.Token, nil
 }
 
-// mayMiss reports whether the store may be read for a token that is not known. Whoever shows
-// many wrong ones makes no more reads.
+// mayMiss reports whether the store may be read for a token that is not known. It bounds the
+// reads that many wrong tokens cause.
 func (b *Book) mayMiss() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,8 +273,8 @@ func (b *Book) List(ctx context.Context) ([]access.Token, error) {
 	return out, nil
 }
 
-// Create keeps a new token and returns its secret, which nothing keeps. Its Owner, Key,
-// Roles, Scope, Name and ExpiresAt are given.
+// Create keeps the record of a new token and returns its secret, which is not kept. The
+// caller sets Owner, Key, Roles, Scope, Name and ExpiresAt.
 func (b *Book) Create(ctx context.Context, t access.Token) (secret string, made access.Token, err error) {
 	t.CreatedAt, t.RevokedAt, t.RevokedBy = b.now().UTC(), time.Time{}, ""
 	t.ExpiresAt = t.ExpiresAt.UTC().Truncate(time.Second)
@@ -333,7 +333,7 @@ func check(t access.Token) error {
 	return nil
 }
 
-// Revoke ends a token. A token that is revoked stays so, by whom it was first.
+// Revoke ends a token. A revoked token stays revoked by the first who revoked it.
 func (b *Book) Revoke(ctx context.Context, name, by string) (access.Token, error) {
 	if !namePattern.MatchString(name) {
 		return access.Token{}, fmt.Errorf("token %.70q: %w", name, ErrNone)

@@ -16,7 +16,7 @@ type commandState struct {
 	Commands command.Nonces `json:"commands,omitzero"`
 }
 
-// verbs say what a principal needs a role for.
+// verbs has the verb that a principal needs for each command.
 var verbs = map[string]access.Verb{
 	protocol.SignalBudget:    access.SessionSet,
 	protocol.SignalMessage:   access.SessionMessage,

@@ -126,8 +126,8 @@ func (s *core) recordSeed(verb, why string) {
 		Reason: fmt.Sprintf("%s, generation %d, on host %s", why, s.st.Seed.Generation, s.hostName())})
 }
 
-// recordReturn says once for each lease that the session gives its seed back, before the
-// activity that removes the login.
+// recordReturn records that the session gives its seed back, once for each lease and before
+// the activity that removes the login.
 func (s *core) recordReturn(why string) {
 	if s.st.SeedHeld && s.st.Returning != s.st.Generation {
 		s.st.Returning = s.st.Generation
@@ -178,8 +178,8 @@ func (s *auditPart) keepAudit(ctx workflow.Context) {
 // carried reports whether all records that wait are with an activity that runs.
 func (s *auditPart) carried() bool { return s.handed == s.st.Audit.Seq }
 
-// mustSet reports whether records wait while the session rests. A record that makes the
-// session do something goes with that.
+// mustSet reports whether records wait while the session rests. If a record makes
+// the session do something, an activity of that carries the record.
 func (s *auditPart) mustSet() bool {
 	return s.resting && !s.set && len(s.st.Audit.Waiting) > 0 && (s.still(stepWait) || s.still(stepRest))
 }

@@ -125,7 +125,7 @@ var doorTexts = map[string]string{
 	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
-// takes takes an admitted command. who gave it, or "" if its signature says that.
+// takes takes an admitted command. who is its principal, or "" if its signature names it.
 func (s *session) takes(d door, raw []byte, who string) (any, error) {
 	plain, auth, err := command.Plain(raw)
 	if err != nil {

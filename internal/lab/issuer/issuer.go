@@ -23,7 +23,7 @@ import (
 	"github.com/zitadel/oidc/v3/pkg/op"
 )
 
-// Clients of an Issuer. Both are public and may use the flow for devices.
+// Clients of an Issuer. Both are public and may use the device flow.
 const (
 	ClientID = "fairlead"
 	Other    = "other"

@@ -70,7 +70,7 @@ func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, 
 
 // Signal is as Update, for signals. What a worker sends for a person whose command it has
 // judged counts without a signature, if the signal is one that workers send.
-// who gave it, if that is known.
+// who is its principal, or "" if not known.
 func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (plain []byte, who string, err error) {
 	raw := value.Payload().GetData()
 	plain, auth, err := command.Plain(raw)

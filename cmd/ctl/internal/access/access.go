@@ -108,7 +108,7 @@ func join[T ~string](all []T) string {
 	return strings.Join(b, ", ")
 }
 
-// acts are the words of commands for verbs.
+// acts has the verbs of the words of commands.
 var acts = map[string]access.Verb{
 	"read": access.SessionRead, "start": access.SessionStart, "run": access.SessionStart, "send": access.SessionMessage, "message": access.SessionMessage,
 	"interrupt": access.SessionInterrupt, "set": access.SessionSet, "park": access.SessionPark, "resume": access.SessionPark, "move": access.SessionPark,
@@ -130,7 +130,7 @@ func whyCommand(a *core.App) *cobra.Command {
 	var file string
 	var groups []string
 	c := &cobra.Command{
-		Use: "why WHO VERB [OBJECT]", Short: "which binding allows somebody something, or why none does", Args: cobra.RangeArgs(2, 3),
+		Use: "why WHO VERB [OBJECT]", Short: "which binding allows a request, or why none does", Args: cobra.RangeArgs(2, 3),
 		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
 tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
 Exit 0: a binding allows it. Exit 6: none does.`,
@@ -162,7 +162,7 @@ Exit 0: a binding allows it. Exit 6: none does.`,
 		},
 	}
 	fileFlag(c, &file)
-	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the issuer of the login names, beside those of the file")
+	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the login names, in addition to those of the file")
 	return c
 }
 
@@ -184,7 +184,7 @@ func explain(p *core.Printer, v answerView) {
 	}
 }
 
-// object returns what conditions see of an object. A session says it itself.
+// object returns what conditions see of an object. It asks the session about itself.
 func object(ctx context.Context, a *core.App, doing, name string) (access.Object, error) {
 	if kind, rest, ok := strings.Cut(name, ":"); ok {
 		switch kind {

@@ -21,7 +21,7 @@ import (
 
 // Command is `ctl audit`.
 func Command(a *core.App) *cobra.Command {
-	return core.Group("audit", "the record of who did what, and whether it holds", listCommand(a), exportCommand(a), verifyCommand(a))
+	return core.Group("audit", "records of who did what", listCommand(a), exportCommand(a), verifyCommand(a))
 }
 
 // MaxRecords bounds how many records ctl reads.
@@ -73,15 +73,15 @@ func (f *filter) wants(r audit.Record) bool {
 }
 
 // read returns the records of the store, and those that the session still has. head is the
-// session's newest record as itself tells, or nil if nobody can tell.
+// newest record as the session reports it, or nil if the session cannot be asked.
 func read(ctx context.Context, a *core.App, doing string, f filter) (lines []string, head *protocol.AuditHead, err error) {
 	t, worker, err := conn.StoreWorker(ctx, a)
 	if err != nil {
 		return nil, nil, err
 	}
 	if f.session != "" {
-		// The head is read first: later records may be in the store, and no earlier one may
-		// lack.
+		// The head is read before the store, which may then have later records and must have
+		// all earlier ones.
 		var v protocol.AuditView
 		_, err := t.AskEither(ctx, doing, protocol.SessionID(f.session), protocol.QueryAudit, &v)
 		switch {
@@ -108,7 +108,7 @@ func read(ctx context.Context, a *core.App, doing string, f filter) (lines []str
 func listCommand(a *core.App) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
-		Use: "list", Short: "who did what, and who was refused it", Args: cobra.NoArgs,
+		Use: "list", Short: "who did what, and what was refused", Args: cobra.NoArgs,
 		Long: `Lists records in the order of their time. Records of refused updates are in chains of the
 workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
 		Example: "  ctl audit list --session release-42\n  ctl audit list --since 24h -o json",
@@ -171,7 +171,7 @@ func exportCommand(a *core.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "export", Short: "records as JSON lines that sha256sum can verify", Args: cobra.NoArgs,
 		Long: `Writes the exact lines of records, chain by chain, in the order of their seq. The field prev of
-a line is the SHA-256 of the line before it. --since cuts off the beginnings of chains.
+a line is the SHA-256 of the line before it. --since leaves out the beginnings of chains.
 
 --evidence DIR also writes, for each signed record, files for ssh-keygen: what was signed
 (SEQ.message) and the signature (SEQ.sig), in a folder for each chain.`,
@@ -211,8 +211,8 @@ a line is the SHA-256 of the line before it. --since cuts off the beginnings of 
 	return c
 }
 
-// unpack writes a record's evidence. Names are of digits and letters: entities are
-// strangers' words.
+// unpack writes a record's evidence. File names consist of digits and letters, because
+// anybody may have written the entity.
 func unpack(dir string, r audit.Record) error {
 	e := r.Evidence
 	if e.Signature == "" || e.Cut {
@@ -233,7 +233,8 @@ func unpack(dir string, r audit.Record) error {
 	return nil
 }
 
-// folderOf returns a plain name for an entity: with other signs than these, its digest.
+// folderOf returns a plain name for an entity. For an entity with other characters it is a
+// digest.
 func folderOf(entity string) string {
 	name := strings.ReplaceAll(entity, "/", "_")
 	for _, c := range name {
@@ -256,11 +257,11 @@ func verifyCommand(a *core.App) *cobra.Command {
 	var f filter
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "whether records were changed, removed or added", Args: cobra.MaximumNArgs(1),
-		Long: `Verifies each chain of records, their signatures, and with --session also that the newest records
-are there, which the session tells. With FILE it verifies what ` + "`ctl audit export`" + ` wrote, and
-asks nobody; - is standard input. Exit 0: all hold. Exit 1: the first record of each chain that
-does not hold is named. With --since, only chains with a record since then are verified, from
-their beginnings.`,
+		Long: `Verifies each chain of records and their signatures. With --session it also asks the session for
+its newest record, and verifies that it is there. With FILE it verifies what
+` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Exit 0: all chains hold.
+Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
+a record since then are verified, from their beginnings.`,
 		Example: "  ctl audit verify --session release-42\n  ctl audit verify audit.jsonl",
 		RunE: func(c *cobra.Command, args []string) error {
 			const doing = "verify audit records"
@@ -322,8 +323,8 @@ func split(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// verify judges records. A chain whose session tells a head and which has no record at all
-// was removed.
+// verify judges records. If a session reports a head and has no record at all, its chain was
+// removed.
 func verify(lines []string, head *protocol.AuditHead, f filter) verified {
 	v := verified{Faults: []*audit.Fault{}}
 	logs, fault := audit.Sort(lines)
@@ -361,7 +362,7 @@ func (v verified) show(p *core.Printer) {
 	if v.Heads > 0 {
 		text += "; the newest record is there"
 	} else {
-		text += "; whether the newest are there was not compared"
+		text += "; the newest records were not compared"
 	}
 	if v.Holds {
 		p.Printf("%s %s\n", p.Paint(core.Green, "hold:"), text)

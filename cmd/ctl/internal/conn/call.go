@@ -145,8 +145,8 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 }
 
 // admitted returns the refusal of a start that nobody may give, or nil if there is none or
-// no worker has judged it. ctl asks also where its own config requires no signature: the
-// worker's may.
+// no worker has judged it. ctl also asks if its own config requires no signature,
+// because the worker's config may require one.
 func (t *Conn) admitted(ctx context.Context, doing, workflowID, workflowType string) error {
 	if t.Silence.Lasted() > 0 {
 		return nil

@@ -14,7 +14,7 @@ import (
 // EachWorker asks the workers of the config's zone, until ask returns nil for one of them.
 // It needs no status of a worker, and so no token of its API. First come the addresses of
 // the config and of the state folder, then those that Temporal names and ctl may ask. The
-// error is that of the first worker that answered, or else says who did not.
+// error is that of the first worker that answered, or else says which workers did not.
 func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api.Client) error) error {
 	conf, err := a.Config()
 	if err != nil {
@@ -23,7 +23,7 @@ func EachWorker(ctx context.Context, a *core.App, ask func(context.Context, *api
 	queue := protocol.TaskQueueOf(conf.Zone)
 	s := &search{app: a, queue: queue}
 	var said error
-	var own *core.Error // of what ctl is to show the worker
+	var own *core.Error // of ctl's own key or token, so the next worker cannot help
 	try := func(endpoint string, open func(*core.App, string) (*api.Client, error)) bool {
 		if slices.Contains(s.tried, endpoint) {
 			return false

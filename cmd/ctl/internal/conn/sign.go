@@ -83,8 +83,8 @@ func signsRequests(a *core.App, conf *config.Config) func(context.Context, comma
 	}
 }
 
-// statusTarget is what workers tell strangers, too. ctl looks for a worker with it, and says
-// what is wrong with the key when it has found one.
+// statusTarget is a path that workers also serve without a signature. ctl looks for a worker
+// with it, and says what is wrong with the key when it has found a worker.
 const statusTarget = "/v1/status"
 
 // Signed returns the input of a workflow that a Schedule starts, with a signature if the

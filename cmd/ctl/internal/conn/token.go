@@ -18,14 +18,15 @@ import (
 	"fairlead.dev/fairlead/internal/tokens"
 )
 
-// TokenFileVariable names the file of a program's API token. It goes before token_file of the
-// config. A token itself is in no variable: other programs can read those.
+// TokenFileVariable names the file of a program's API token. It takes precedence over
+// token_file of the config. The token itself is never in a variable, because other programs
+// can read variables.
 const TokenFileVariable = "FAIRLEAD_TOKEN_FILE"
 
 // maxTokenFile is in bytes.
 const maxTokenFile = 4 << 10
 
-// proofOf returns what shows workers who asks.
+// proofOf returns what proves to workers who makes a request.
 func proofOf(a *core.App, conf *config.Config) (api.Proof, error) {
 	if conf.Authority != config.AuthorityRequired {
 		return api.Proof{}, nil
@@ -59,7 +60,7 @@ func apiToken(a *core.App, conf *config.Config) (string, error) {
 	})
 }
 
-// readToken never says what the file has.
+// readToken returns no error that contains a part of the file.
 func readToken(name string) (string, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -48,7 +48,7 @@ in the state folder (--state), and nobody else can read them.`,
 			})
 		},
 	}
-	c.Flags().StringVar(&issuer, "issuer", "", "the `URL` of the identity provider that must be asked (default: login.issuer of the config, or the one that the workers name)")
+	c.Flags().StringVar(&issuer, "issuer", "", "log in only at the identity provider with this `URL` (default: login.issuer of the config, or the one that the workers name)")
 	return c
 }
 
@@ -66,13 +66,13 @@ func logIn(ctx context.Context, a *core.App, issuer string) (*signkey.Login, err
 	for _, want := range []string{issuer, conf.Login.Issuer} {
 		if want != "" && strings.TrimSuffix(want, "/") != strings.TrimSuffix(settings.Issuer, "/") {
 			return nil, core.Refused("%s: the workers name the issuer %.200q, and not %s", doing, settings.Issuer, want).
-				Hinted("log in only there if you know it: --issuer, and login.issuer in the config, say which one to expect")
+				Hinted("if you know the issuer that the workers name, give it with --issuer or as login.issuer in the config")
 		}
 	}
 	token, err := login.Device(ctx, settings, func(c login.Code) { show(a, c) })
 	switch {
 	case errors.Is(err, login.ErrIssuer):
-		return nil, core.Unreachable("%s: %v", doing, err).Hinted("who has a certificate goes on; try again when the issuer answers").Because(err)
+		return nil, core.Unreachable("%s: %v", doing, err).Hinted("certificates that were issued before still count; try again when the issuer answers").Because(err)
 	case errors.Is(err, login.ErrRefused):
 		return nil, core.Refused("%s: %v", doing, err).Because(err)
 	case err != nil:
@@ -121,7 +121,7 @@ func failure(err error) error {
 	return conn.APIFailure(doing, err)
 }
 
-// show tells a person what to do, also with -q: without it nothing would happen.
+// show tells a person what to do, also with -q, because the login waits for the person.
 func show(a *core.App, c login.Code) {
 	text := fmt.Sprintf("open %s and enter the code %s before %s", c.URL, c.Code, c.Expires.Local().Format(time.TimeOnly))
 	if c.Direct != "" {
@@ -136,7 +136,7 @@ func show(a *core.App, c login.Code) {
 func Logout(a *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "logout", Short: "remove the key and the certificate of ctl login", Args: cobra.NoArgs,
-		Long: `Removes the key and the certificate from the state folder. A copy of them counts until the
+		Long: `Removes the key and the certificate from the state folder. A copy of them can sign until the
 certificate ends: if somebody may have one, let the access file revoke the certificate, whose
 id ` + "`ctl whoami`" + ` shows.`,
 		Example: "  ctl logout",

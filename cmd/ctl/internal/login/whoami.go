@@ -62,10 +62,10 @@ func (v *view) from(key ssh.PublicKey) {
 // Whoami is `ctl whoami`.
 func Whoami(a *core.App) *cobra.Command {
 	return &cobra.Command{
-		Use: "whoami", Short: "who gives the commands of this ctl, with groups and roles", Args: cobra.NoArgs,
+		Use: "whoami", Short: "the principal of the commands of this ctl, with groups and roles", Args: cobra.NoArgs,
 		Long: `Shows the principal whose commands ctl gives, and until when. Groups and roles come from the
-access file if the config names it and it can be read here, and else from a worker. If
-neither tells, roles are left out, and a note says why.`,
+access file if the config names it and it can be read here, and otherwise from a worker. If
+neither can be read, roles are left out, and a note says why.`,
 		Example: "  ctl whoami\n  ctl whoami -o json | jq -r .expires_at",
 		RunE: func(c *cobra.Command, _ []string) error {
 			v, err := who(c.Context(), a)

@@ -89,7 +89,7 @@ func Save(a *core.App, p *Pair, certificate, issuer string) (*Login, error) {
 		return nil, err
 	}
 	if now := time.Now(); now.Unix() < int64(l.cert.ValidAfter) || !now.Before(l.ExpiresAt) {
-		return nil, fmt.Errorf("the certificate counts from %s to %s, and the clock here says %s: set it", time.Unix(int64(l.cert.ValidAfter), 0).UTC().Format(time.RFC3339),
+		return nil, fmt.Errorf("the certificate counts from %s to %s, and the clock of this machine says %s: set the clock", time.Unix(int64(l.cert.ValidAfter), 0).UTC().Format(time.RFC3339),
 			l.ExpiresAt.Format(time.RFC3339), now.UTC().Format(time.RFC3339))
 	}
 	data, err := json.Marshal(s)
@@ -175,7 +175,7 @@ func (s saved) login() (*Login, error) {
 	}
 	cert := signer.PublicKey().(*ssh.Certificate) // of Certified
 	if cert.CertType != ssh.UserCert || len(cert.ValidPrincipals) != 1 || cert.ValidBefore == ssh.CertTimeInfinity {
-		return nil, errors.New("the certificate is not one person's for a time")
+		return nil, errors.New("the certificate does not name one person and an end")
 	}
 	groups, err := access.CertificateGroups(cert)
 	if err != nil {

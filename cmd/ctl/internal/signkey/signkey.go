@@ -15,7 +15,7 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
-// Load returns the key that with names: a file of a private key, of a public key or of a
+// Load returns the key that the argument with names: a file of a private key, of a public key or of a
 // certificate, agent, agent:FINGERPRINT, or login, the key of `ctl login`. choice decides if several keys fit. It asks the
 // person at the terminal for a passphrase.
 func Load(ctx context.Context, a *core.App, with string, choice sshsig.Choice) (sshsig.Signer, error) {

@@ -42,9 +42,9 @@ func createCommand(a *core.App) *cobra.Command {
 	c := &cobra.Command{
 		Use: "create NAME --role R", Short: "make a token for a program", Args: cobra.ExactArgs(1),
 		Long: `Makes a token of yours and prints it, once: write it into a file of mode 600. The program gives the
-name of that file in FAIRLEAD_TOKEN_FILE, or in token_file of its config, or shows the token to a
-worker's API (Authorization: Bearer). It acts as token:NAME, with the roles that you give and never
-with more than you have yourself at that time; it makes no tokens. A name is used once.`,
+name of that file in FAIRLEAD_TOKEN_FILE, or in token_file of its config, or sends the token to a
+worker's API (Authorization: Bearer). It acts as token:NAME, with the roles that you give, and never
+may do more than you may do yourself at that time. It cannot make tokens. A name is used once.`,
 		Example: "  (umask 077; ctl token create nightly --role operator > nightly.token)\n  ctl token create reader --role viewer --scope session.read --expires 30d -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := "create token " + args[0]
@@ -79,7 +79,7 @@ with more than you have yourself at that time; it makes no tokens. A name is use
 	}
 	c.Flags().StringSliceVar(&roles, "role", nil, "a `ROLE` of the token, or several: "+join(access.Roles))
 	c.Flags().StringSliceVar(&scope, "scope", nil, "only these `VERBS` of its roles, such as session.read")
-	c.Flags().StringVar(&expires, "expires", "90d", "after what `TIME` it ends, such as 12h or 30d; 365d at most")
+	c.Flags().StringVar(&expires, "expires", "90d", "the `TIME` after which it ends, such as 12h or 30d; 365d at most")
 	_ = c.MarkFlagRequired("role")
 	return c
 }
@@ -132,7 +132,7 @@ func viewOf(t access.Token, now time.Time) view {
 func listCommand(a *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "list", Short: "tokens, also those that ended", Args: cobra.NoArgs,
-		Long:    "Lists all tokens, never the tokens themselves. It needs the verb token.write, as making and revoking do.",
+		Long:    "Lists the records of all tokens, never their secrets. It needs the verb token.write, as making and revoking do.",
 		Example: "  ctl token list\n  ctl token list -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			all, err := ask(c.Context(), a, "list tokens", func(ctx context.Context, w *api.Client) ([]access.Token, error) { return w.APITokens(ctx) })
@@ -162,8 +162,8 @@ func listCommand(a *core.App) *cobra.Command {
 func revokeCommand(a *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke NAME", Short: "end a token, on every worker within a minute", Args: cobra.ExactArgs(1),
-		Long: `Ends a token, and the certificates that were signed for it. What the program began goes on. The
-same can be said in the access file, under revoked.people: token:NAME.`,
+		Long: `Ends a token, and the certificates that were signed for it. What the program began goes on.
+In the access file, token:NAME under revoked.people has the same effect.`,
 		Example: "  ctl token revoke nightly",
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := core.CheckName("token name", args[0]); err != nil {
