@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/crypto/ssh"
+
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 )
@@ -19,16 +21,17 @@ import (
 var keys string
 
 // The people of the access file, beside dave, who is revoked. mallory has a key that is not in it, thief
-// signs with that key in the name of alice, and nobody signs nothing.
+// signs with that key in the name of alice, and nobody signs nothing. The key of rita, an admin, is
+// revoked; eve is an admin with certificates of the authority.
 const bindings = `
 groups:
   - {name: builders, members: [alice, dave]}
 bindings:
-  - {name: root, roles: [admin], to: [root]}
+  - {name: root, roles: [admin], to: [root, rita, eve]}
   - {name: everybody looks, roles: [viewer], to: [vera]}
   - {name: builders run, roles: [operator], to: ["group:builders"]}
   - {name: approvers decide, roles: [approver], to: [bob, carol], when: 'owner != who'}
-revoked: {people: [dave]}
+revoked: {people: [dave], keys: [%q]}
 `
 
 func TestMain(m *testing.M) {
@@ -60,9 +63,9 @@ func TestMain(m *testing.M) {
 
 func makeKeys() error {
 	var people strings.Builder
-	workers := ""
+	workers, lost := "", ""
 	people.WriteString("people:\n")
-	for _, name := range []string{"root", "alice", "bob", "carol", "dave", "vera", "mallory", "worker"} {
+	for _, name := range []string{"root", "alice", "bob", "carol", "dave", "vera", "rita", "mallory", "eve", "authority", "worker"} {
 		file := filepath.Join(keys, name)
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
 			return fmt.Errorf("ssh-keygen: %w: %s", err, out)
@@ -74,9 +77,18 @@ func makeKeys() error {
 		line := strings.Join(strings.Fields(string(pub))[:2], " ")
 		switch name {
 		case "worker":
-			workers = fmt.Sprintf("workers: [%q]\n", line)
-		case "mallory":
+			workers += fmt.Sprintf("workers: [%q]\n", line)
+		case "authority":
+			workers += fmt.Sprintf("authorities: [{key: %q, names: [eve]}]\n", line)
+		case "mallory", "eve":
 		default:
+			if name == "rita" {
+				key, _, _, _, err := ssh.ParseAuthorizedKey(pub)
+				if err != nil {
+					return err
+				}
+				lost = ssh.FingerprintSHA256(key)
+			}
 			fmt.Fprintf(&people, "  - {name: %s, keys: [%q]}\n", name, line)
 		}
 		if err := configOf(name, name); err != nil {
@@ -97,7 +109,7 @@ func makeKeys() error {
 	if err := os.WriteFile(filepath.Join(keys, "nobody.yaml"), []byte("authority: local\n"), 0o600); err != nil {
 		return err
 	}
-	return writeAccess(people.String() + workers + bindings)
+	return writeAccess(people.String() + workers + fmt.Sprintf(bindings, lost))
 }
 
 // writeAccess puts an access file in the place of the one that is there.
