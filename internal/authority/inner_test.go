@@ -203,6 +203,9 @@ func (s *stage) work(c client.Client) worker.Worker {
 		s.exec.Add(1)
 		return "ran", nil
 	}, workflow.RegisterOptions{Name: protocol.TypeExec})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ protocol.ExecInput) error {
+		return Claim(ctx, protocol.TypeBatch, StartVerdict(ctx), "")
+	}, workflow.RegisterOptions{Name: protocol.TypeBatch})
 	w.RegisterActivityWithOptions(func(ctx context.Context, in string) (string, error) {
 		s.did.Add(1)
 		return "", activity.ErrResultPending
@@ -486,6 +489,17 @@ func TestOnlyItsSignedStartRunsAWorkflow(t *testing.T) {
 	}
 	if n := s.exec.Load(); n != 2 {
 		t.Errorf("it ran %d times, want the two that were signed", n)
+	}
+	// A workflow that claims its start itself.
+	many := s.signed("batch/many", protocol.TypeBatch, in)
+	if err := s.begin(s.thief, "batch/many", protocol.TypeBatch, many).Get(s.ctx, nil); err != nil {
+		t.Errorf("a signed batch: %v", err)
+	}
+	if err := s.begin(s.thief, "batch/many", protocol.TypeBatch, many).Get(s.ctx, nil); err == nil || !strings.Contains(err.Error(), "started before") {
+		t.Errorf("a batch, started again: %v", err)
+	}
+	if got := s.onRecord("batch/many"); len(got) != 1 || got[0].Verb != string(access.BatchRun) || got[0].Principal != "ann" {
+		t.Errorf("a batch that was started again is on record as %+v", got)
 	}
 	// What was refused is on record.
 	for object, want := range map[string]struct {
