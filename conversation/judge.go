@@ -35,7 +35,8 @@ type Second struct {
 }
 
 const (
-	maxJudged       = 20 // the newest are kept
+	maxJudged       = 100 // the newest are kept
+	maxJudgedWhole  = 20  // older ones are kept without what a person reads
 	maxJudgedText   = 200
 	maxRulingReason = 500
 )
@@ -202,6 +203,9 @@ func (q *requests) answerByPolicy(r *protocol.Request, o OpenRequest, v Verdict)
 		N: q.st.Tally.Judged, Turn: q.st.Turn, Kind: r.Kind, Summary: wire.Excerpt(r.Summary, maxJudgedText), Digest: r.Digest,
 		Outcome: v.Outcome, ForSession: v.ForSession, AtMS: q.st.AtMS, Ruling: protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy},
 	})
+	if n := len(q.judged) - maxJudgedWhole; n > 0 {
+		q.judged[n-1].Summary, q.judged[n-1].Policy = "", ""
+	}
 	if n := len(q.judged) - maxJudged; n > 0 {
 		q.judged = q.judged[n:]
 	}

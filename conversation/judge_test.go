@@ -71,6 +71,25 @@ func TestWhatThePolicyDecidesReachesNobodyElse(t *testing.T) {
 	}
 }
 
+// TestAPumpReportsAHundredVerdicts has more, so that the oldest are left out.
+func TestAPumpReportsAHundredVerdicts(t *testing.T) {
+	s := perform(t, underPolicy(running()), Options{Judge: byWords})
+	s.hear(started("c-1", "commandExecution", ""))
+	for i := range 130 {
+		s.hear(asking(i, "c-1", "ok a"), resolvedLine(i))
+	}
+	s.hear(turnDone("completed", ""))
+	r := s.result(TurnEnded)
+	if len(r.Judged) != 100 || r.State.Tally.Judged != 130 {
+		t.Fatalf("it tells %d of %d verdicts", len(r.Judged), r.State.Tally.Judged)
+	}
+	for i, j := range r.Judged {
+		if j.N != 31+i || j.Outcome != protocol.Accept || j.Digest == "" || j.Rule != "test" || (j.Summary != "") != (i >= 80) || (j.Policy != "") != (i >= 80) {
+			t.Errorf("verdict %d is %+v", i, j)
+		}
+	}
+}
+
 func TestWhatThePolicyLeavesToPeopleSaysByWhichRule(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
 	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "hm"))

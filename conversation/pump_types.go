@@ -327,7 +327,8 @@ type PumpResult struct {
 	// longer open.
 	Requests []protocol.Request `json:"requests,omitempty"`
 	Resolved []json.RawMessage  `json:"resolved,omitempty"`
-	// Judged are the newest requests that a policy answered.
+	// Judged are the newest requests that a policy answered. Only the newest 20 have a summary
+	// and the policy.
 	Judged []protocol.Judged `json:"judged,omitempty"`
 	// Busy says that other items of the turn run while requests wait.
 	Busy bool `json:"busy,omitempty"`

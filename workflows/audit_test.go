@@ -135,6 +135,34 @@ func TestWhatAPolicyDecidesAndWhatBecomesOfALoginIsOnRecord(t *testing.T) {
 	}
 }
 
+func TestVerdictsThatDidNotReachTheWorkflowAreOnRecordAsLeftOut(t *testing.T) {
+	w := newWorld(t)
+	numbers := [][]int{{4, 5}, {6, 8}}
+	for i := range numbers {
+		w.fake.pumps = append(w.fake.pumps, func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+			out, err := endsTurn("completed", "")(ctx, in)
+			for _, n := range numbers[i] {
+				out.Pump.Judged = append(out.Pump.Judged, protocol.Judged{N: n, Turn: 1, Digest: "d", Outcome: protocol.Accept, AtMS: 1000})
+			}
+			return out, err
+		})
+	}
+	w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
+	w.at(time.Minute, func() { w.takes(w.send(protocol.SignalMessage, hello("m2"))) })
+	w.at(2*time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.start(session.Options{})
+	var got []string
+	for _, r := range recorded(t, w.fake.records, w.lastView().Audit) {
+		if r.Source == audit.Policy {
+			got = append(got, r.Object)
+		} else if r.Verb == audit.Omitted {
+			got = append(got, r.Reason)
+		}
+	}
+	const left = "verdicts %d to %d of policies did not reach the workflow: the transcript has them"
+	sameLines(t, got, fmt.Sprintf(left, 1, 3), "approval/s1.p4", "approval/s1.p5", "approval/s1.p6", fmt.Sprintf(left, 7, 7), "approval/s1.p8")
+}
+
 func TestARestingSessionWritesItsRecordsByItself(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -30,6 +31,9 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 				s.finish(st, err, Event{Kind: KindEnd})
 				return
 			}
+			if len(line) > audit.MaxLine { // it is no record, and no reader takes it for one
+				line = line[:audit.MaxLine+1]
+			}
 			if st.emit(Event{Kind: KindAudit, Audit: line}) != nil {
 				return
 			}
@@ -37,6 +41,9 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	}
 	s.finish(st, nil, Event{Kind: KindEnd})
 }
+
+// maxAuditEvent bounds the JSON of an event with a record. JSON writes a byte as six at most.
+const maxAuditEvent = 6*(audit.MaxLine+1) + 1<<10
 
 // Audit returns the lines of the audit records that the store has: those of a session and of
 // workers, or all if session is empty. Some may come twice.
@@ -52,20 +59,22 @@ func (c *Client) Audit(ctx context.Context, session string) iter.Seq2[string, er
 			return
 		}
 		defer resp.Body.Close()
-		dec := json.NewDecoder(resp.Body)
+		lines := bufio.NewReaderSize(resp.Body, maxAuditEvent)
 		for {
-			var ev Event
-			switch err := dec.Decode(&ev); {
-			case err != nil:
+			line, err := lines.ReadSlice('\n')
+			if err != nil {
 				yield("", fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, cut(err)))
+				return
+			}
+			var ev Event
+			switch err := json.Unmarshal(line, &ev); {
+			case err != nil:
+				yield("", fmt.Errorf("read the answer of the worker at %s: %w", c.endpoint, err))
 				return
 			case ev.Kind == KindEnd:
 				return
 			case ev.Kind == KindError && ev.Error != nil:
 				yield("", ev.Error)
-				return
-			case ev.Kind == KindAudit && len(ev.Audit) > 2*audit.MaxLine:
-				yield("", fmt.Errorf("the worker at %s sent a line of %d bytes as a record", c.endpoint, len(ev.Audit)))
 				return
 			case ev.Kind == KindAudit:
 				if !yield(ev.Audit, nil) {

@@ -243,6 +243,7 @@ var example = map[string]string{
 	"GET /v1/snapshots/{id}":                           "/v1/snapshots/s1.snap-20260101t000000-012345",
 	"GET /v1/snapshots/{id}/export":                    "/v1/snapshots/s1.snap-20260101t000000-012345/export",
 	"DELETE /v1/snapshots/{id}":                        "/v1/snapshots/s1.snap-20260101t000000-012345",
+	"GET /v1/audit":                                    "/v1/audit?session=s1",
 	"GET /v1/api-tokens":                               "/v1/api-tokens",
 	"POST /v1/api-tokens":                              "/v1/api-tokens",
 	"DELETE /v1/api-tokens/{name}":                     "/v1/api-tokens/ci",

@@ -30,6 +30,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -50,6 +51,21 @@ type stage struct {
 	thief     client.Client
 	did, exec atomic.Int32
 	claims    sync.Map // nonce of a signed start → run
+
+	mu      sync.Mutex
+	refused []audit.Record
+}
+
+// onRecord returns the records of what our workers refused on an object.
+func (s *stage) onRecord(object string) (out []audit.Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, r := range s.refused {
+		if r.Object == object {
+			out = append(out, r)
+		}
+	}
+	return out
 }
 
 func payloadKey(t *testing.T) payload.Key {
@@ -175,7 +191,11 @@ func remembers(ctx workflow.Context, _ string) (string, error) {
 // work runs our worker.
 func (s *stage) work(c client.Client) worker.Worker {
 	s.t.Helper()
-	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper)}})
+	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, func(r audit.Record) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.refused = append(s.refused, r)
+	})}})
 	w.RegisterWorkflowWithOptions(listens, workflow.RegisterOptions{Name: "listens"})
 	w.RegisterWorkflowWithOptions(waits, workflow.RegisterOptions{Name: "waits"})
 	w.RegisterWorkflowWithOptions(remembers, workflow.RegisterOptions{Name: "remembers"})
@@ -183,6 +203,9 @@ func (s *stage) work(c client.Client) worker.Worker {
 		s.exec.Add(1)
 		return "ran", nil
 	}, workflow.RegisterOptions{Name: protocol.TypeExec})
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ protocol.ExecInput) error {
+		return Claim(ctx, protocol.TypeBatch, StartVerdict(ctx), "")
+	}, workflow.RegisterOptions{Name: protocol.TypeBatch})
 	w.RegisterActivityWithOptions(func(ctx context.Context, in string) (string, error) {
 		s.did.Add(1)
 		return "", activity.ErrResultPending
@@ -291,6 +314,16 @@ func TestWhatWorkersTellEachOtherCannotBeForgedWithAStolenCtl(t *testing.T) {
 	}
 	if _, err := update(s.ctx, s.thief, "a", protocol.UpdateReviveSeed, s.signed("a", protocol.UpdateReviveSeed, put)); err != nil {
 		t.Errorf("a signed command: %v", err)
+	}
+	// Both refusals are on record. The first is not: only its payload was refused, before it was read.
+	refused := s.onRecord("a")
+	if len(refused) != 2 {
+		t.Fatalf("%d refused updates are on record: %+v", len(refused), refused)
+	}
+	for _, r := range refused {
+		if r.Outcome != audit.Refused || r.Verb != string(access.SeedWrite) || r.Principal != "" || !strings.Contains(r.Reason, "not signed") || len(r.Evidence.Args) != 64 {
+			t.Errorf("a refused update is on record as %+v", r)
+		}
 	}
 	// What a worker sent, elsewhere: as another signal, and to another workflow.
 	var sent *commonpb.Payload
@@ -456,6 +489,40 @@ func TestOnlyItsSignedStartRunsAWorkflow(t *testing.T) {
 	}
 	if n := s.exec.Load(); n != 2 {
 		t.Errorf("it ran %d times, want the two that were signed", n)
+	}
+	// A workflow that claims its start itself.
+	many := s.signed("batch/many", protocol.TypeBatch, in)
+	if err := s.begin(s.thief, "batch/many", protocol.TypeBatch, many).Get(s.ctx, nil); err != nil {
+		t.Errorf("a signed batch: %v", err)
+	}
+	if err := s.begin(s.thief, "batch/many", protocol.TypeBatch, many).Get(s.ctx, nil); err == nil || !strings.Contains(err.Error(), "started before") {
+		t.Errorf("a batch, started again: %v", err)
+	}
+	if got := s.onRecord("batch/many"); len(got) != 1 || got[0].Verb != string(access.BatchRun) || got[0].Principal != "ann" {
+		t.Errorf("a batch that was started again is on record as %+v", got)
+	}
+	// What was refused is on record.
+	for object, want := range map[string]struct {
+		principal, source, reason string
+		most                      int
+	}{
+		"exec/child":     {"", "", "only its first start is signed", 2},
+		"exec/continues": {"", "", "only its first start is signed", 2},
+		"exec/cron":      {"", audit.Unix, "not signed", 1000},
+		"exec/once":      {"ann", audit.Key, "started before", 1},
+	} {
+		got := s.onRecord(object)
+		if len(got) == 0 || len(got) > want.most {
+			t.Errorf("%s: %d refused starts are on record", object, len(got))
+		}
+		for _, r := range got {
+			if r.Outcome != audit.Refused || r.Verb != string(access.HostExec) || r.Principal != want.principal || want.source != "" && r.Source != want.source || len(r.Evidence.Args) != 64 {
+				t.Errorf("%s is on record as %+v", object, r)
+			}
+		}
+		if len(got) > 0 && !strings.Contains(got[0].Reason, want.reason) {
+			t.Errorf("%s: the reason is %q", object, got[0].Reason)
+		}
 	}
 }
 

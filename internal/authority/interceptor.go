@@ -1,6 +1,8 @@
 package authority
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -24,8 +26,8 @@ const keptFor = 24 * time.Hour
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
 //
-// refused, if given, gets the records of updates that were refused. It is called from
-// validators, never in a replay.
+// refused, if given, gets the records of updates and starts that were refused. It is never
+// called in a replay.
 func Interceptor(k *Keeper, refused ...func(audit.Record)) interceptor.WorkerInterceptor {
 	g := &gate{keeper: k}
 	for _, f := range refused {
@@ -64,6 +66,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if workflow.IsReplaying(ctx) {
 				panic(err) // the task is tried again until a worker takes what began
 			}
+			g.recordStart(ctx, name, r, in.Args, "", err)
 			return nil, err
 		}
 	}
@@ -82,12 +85,30 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			err = Claim(ctx, name, v, standsFor(in.Args))
 		}
 		if err != nil {
+			g.recordStart(ctx, name, r, in.Args, v.Principal, err)
 			return nil, err
 		}
 		ctx = workflow.WithValue(ctx, verdictKey{}, v)
+		given := in.Args
 		in.Args = grouped(named(in.Args), v.Groups)
+		out, err := g.Next.ExecuteWorkflow(ctx, in)
+		if claimed[name] { // its own Claim may have refused it
+			g.recordStart(ctx, name, r, given, v.Principal, err)
+		}
+		return out, err
 	}
 	return g.Next.ExecuteWorkflow(ctx, in)
+}
+
+// recordStart puts a refused start on record, once: not in a replay. Its history has the
+// refusal, and no event more.
+func (g *gated) recordStart(ctx workflow.Context, name string, r rule, args []any, who string, err error) {
+	var refused *temporal.ApplicationError
+	if !errors.As(err, &refused) || refused.Type() != protocol.RefusedForbidden || workflow.IsReplaying(ctx) {
+		return
+	}
+	r.verb = cmp.Or(r.verb, access.Verb(name))
+	g.record(ctx, name, r, args, who, err)
 }
 
 // standsFor returns the Schedule of a standing command, or "".
@@ -208,7 +229,7 @@ func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (wh
 	return v.Principal, refusal(name, v)
 }
 
-// record puts a refused update on record, with its arguments as they were given.
+// record puts a refused update or start on record, with its arguments as they were given.
 func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, who string, err error) {
 	if len(args) != 1 {
 		return

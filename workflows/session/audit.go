@@ -27,6 +27,8 @@ type auditState struct {
 	Audit audit.Chain `json:"audit,omitzero"`
 	// Returning is the generation whose login the session is on record to give back.
 	Returning int64 `json:"returning,omitempty"`
+	// Verdicts is the number of the verdict of a policy that was put on record last.
+	Verdicts int `json:"verdicts,omitempty"`
 }
 
 type auditPart struct {
@@ -86,7 +88,19 @@ func (s *core) recordCommand(name, verb string, raw []byte, who string, refused 
 
 // recordVerdicts adds the records of what policies decided.
 func (s *core) recordVerdicts(all []protocol.Judged) {
+	if !s.audited {
+		return
+	}
+	if n := len(s.st.Judged); s.st.Verdicts == 0 && n > 0 {
+		s.st.Verdicts = s.st.Judged[n-1].N
+	}
 	for _, j := range all {
+		// A session that goes on from another may go on with its numbers.
+		if s.st.Verdicts+1 < j.N && (s.st.Verdicts > 0 || s.st.ForkOf == "" && s.opt.From == "") {
+			s.record(audit.Record{Source: audit.Workflow, Verb: audit.Omitted, Object: protocol.SessionID(s.id),
+				Reason: fmt.Sprintf("verdicts %d to %d of policies did not reach the workflow: the transcript has them", s.st.Verdicts+1, j.N-1)})
+		}
+		s.st.Verdicts = j.N
 		r := audit.Record{At: audit.TimeText(time.UnixMilli(j.AtMS)), Principal: "policy", Source: audit.Policy, Verb: "approval.decide",
 			Object: fmt.Sprintf("approval/%s.p%d", s.id, j.N), Reason: kit.Cut(verdictReason(j), kit.MaxReason), Evidence: audit.Evidence{Args: j.Digest}}
 		if j.Outcome != protocol.Accept {

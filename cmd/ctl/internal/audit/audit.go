@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -24,8 +25,11 @@ func Command(a *core.App) *cobra.Command {
 	return core.Group("audit", "records of who did what", listCommand(a), exportCommand(a), verifyCommand(a))
 }
 
-// MaxRecords bounds how many records ctl reads.
-const MaxRecords = 2_000_000
+// Bounds of what ctl reads, of a worker or of a file.
+const (
+	maxRecords = 2_000_000
+	maxBytes   = 1 << 30
+)
 
 // A filter says which records are wanted.
 type filter struct {
@@ -93,16 +97,22 @@ func read(ctx context.Context, a *core.App, doing string, f filter) (lines []str
 			a.Note("session %s does not tell its newest record: %v", f.session, err)
 		}
 	}
-	for line, err := range worker.Audit(ctx, f.session) {
+	stored, err := gather(doing, worker.Audit(ctx, f.session), maxRecords, maxBytes)
+	return append(lines, stored...), head, err
+}
+
+// gather reads lines up to these bounds.
+func gather(doing string, all iter.Seq2[string, error], records, bytes int) (lines []string, _ error) {
+	for line, err := range all {
 		if err != nil {
-			return nil, nil, conn.APIFailure(doing, err)
+			return nil, conn.APIFailure(doing, err)
 		}
-		if len(lines) >= MaxRecords {
-			return nil, nil, core.Failed("%s: there are more than %d records: name a session", doing, MaxRecords)
+		if records, bytes = records-1, bytes-len(line); records < 0 || bytes < 0 {
+			return nil, core.Failed("%s: there are more than %d records or %d bytes", doing, maxRecords, maxBytes).Hinted("name a session with --session")
 		}
 		lines = append(lines, line)
 	}
-	return lines, head, nil
+	return lines, nil
 }
 
 func listCommand(a *core.App) *cobra.Command {
@@ -160,10 +170,13 @@ func show(p *core.Printer, all []audit.Record) {
 			outcome = core.Painted(core.Red, r.Outcome)
 		}
 		at := time.Unix(0, timeOf(r)).UTC().Format(time.RFC3339)
-		rows = append(rows, []core.Cell{core.Painted(core.Dim, at), outcome, core.Painted(core.Bold, r.Principal), core.Plain(r.Source), core.Plain(r.Verb), core.Plain(r.Object), core.Plain(core.OneLine(r.Reason, 80))})
+		rows = append(rows, []core.Cell{core.Painted(core.Dim, at), outcome, core.Painted(core.Bold, cell(r.Principal)), core.Plain(cell(r.Source)), core.Plain(cell(r.Verb)), core.Plain(cell(r.Object)), core.Plain(core.OneLine(r.Reason, 80))})
 	}
 	p.Table([]string{"AT", "OUTCOME", "PRINCIPAL", "SOURCE", "VERB", "OBJECT", "REASON"}, rows)
 }
+
+// cell returns a stranger's text for a table. It cannot begin another row.
+func cell(text string) string { return core.OneLine(text, 200) }
 
 func exportCommand(a *core.App) *cobra.Command {
 	var f filter
@@ -294,27 +307,28 @@ a record since then are verified, from their beginnings.`,
 }
 
 func fileLines(a *core.App, doing, name string) ([]string, error) {
-	if name == "-" {
-		data, err := a.Input(doing, name)
-		return split(string(data)), err
+	in := a.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, core.Usage("%s: %v", doing, err).Because(err)
+		}
+		defer file.Close()
+		in = file
 	}
-	file, err := os.Open(name)
-	if err != nil {
-		return nil, core.Usage("%s: %v", doing, err).Because(err)
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile+1))
+	return readLines(doing, name, in, maxBytes)
+}
+
+func readLines(doing, name string, in io.Reader, bytes int) ([]string, error) {
+	data, err := io.ReadAll(io.LimitReader(in, int64(bytes)+1))
 	switch {
 	case err != nil:
-		return nil, core.Failed("%s: %v", doing, err).Because(err)
-	case len(data) > maxFile:
-		return nil, core.Usage("%s: %s has more than %d bytes: verify it in parts, a chain each", doing, name, maxFile)
+		return nil, core.Failed("%s: %s: %v", doing, name, err).Because(err)
+	case len(data) > bytes:
+		return nil, core.Usage("%s: %s has more than %d bytes", doing, name, bytes).Hinted("verify it in parts, a chain each")
 	}
 	return split(string(data)), nil
 }
-
-// maxFile bounds an exported file that ctl reads, in bytes.
-const maxFile = 1 << 30
 
 func split(text string) []string {
 	if text = strings.TrimSuffix(text, "\n"); text == "" {
@@ -356,7 +370,7 @@ func verify(lines []string, head *protocol.AuditHead, f filter) verified {
 
 func (v verified) show(p *core.Printer) {
 	for _, f := range v.Faults {
-		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.Clean(f.Error()))
+		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.OneLine(f.Error(), 4000))
 	}
 	text := fmt.Sprintf("%d records in %d chains", v.Records, v.Chains)
 	if v.Heads > 0 {

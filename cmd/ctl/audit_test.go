@@ -1,0 +1,384 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"filippo.io/age"
+	"go.temporal.io/sdk/workflow"
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+)
+
+var auditNoon = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// foreign is what somebody wrote into a record to deceive who looks at it.
+const foreign = "mallory\x1b]0;owned\x07\u202e\n2026-05-04T12:00:00Z  accepted  root"
+
+// signedChain returns the records of a session: signed commands of ann's, and a refused one
+// of a stranger's.
+func signedChain(t *testing.T, key ssh.Signer, entity string) audit.Chain {
+	t.Helper()
+	c := audit.Chain{Entity: entity}
+	object, _, _ := strings.Cut(strings.TrimPrefix(entity, "session/"), "/")
+	object = "session/" + object
+	for i := range 4 {
+		at := auditNoon.Add(time.Duration(i) * time.Hour)
+		raw, err := command.Sign(key, "ann", object, "message", fmt.Appendf(nil, `{"id":"m%d","text":"the prompt"}`, i), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := audit.OfCommand(object, "message", "session.message", raw, at)
+		r.Principal, r.Outcome = "ann", audit.Accepted
+		c.Add(r)
+		if i == 1 {
+			r = audit.OfCommand(object, "close", "session.close", []byte(`{"by":"ann"}`), at)
+			r.Outcome, r.Principal, r.Reason = audit.Refused, foreign, "it is not signed: "+foreign
+			c.Add(r)
+		}
+	}
+	return c
+}
+
+// An archive is a stack whose worker has a store with records, and whose session s1 tells
+// its newest record.
+type archive struct {
+	*testing.T
+	store  *store.Store
+	config string
+	key    ssh.Signer
+	s1, s2 audit.Chain
+}
+
+func openArchive(t *testing.T) *archive {
+	t.Helper()
+	atHome(t)
+	dir := t.TempDir()
+	_, secret, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &archive{T: t, config: filepath.Join(dir, "config.yaml")}
+	if a.key, err = ssh.NewSignerFromKey(secret); err != nil {
+		t.Fatal(err)
+	}
+	a.s1, a.s2 = signedChain(t, a.key, "session/s1/run-1"), signedChain(t, a.key, "session/s2/run-1")
+	id, err := age.GenerateX25519Identity()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.store, err = store.Open(t.Context(), store.Options{URL: "file://" + filepath.Join(dir, "store"), Recipients: []age.Recipient{id.Recipient()}, Identities: []age.Identity{id}}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { a.store.Close() })
+	a.put(a.s1.Entity, a.s1.Waiting[:4]) // the session still has the fifth
+	a.put(a.s2.Entity, a.s2.Waiting)
+	srv, err := api.Serve(api.Options{Listen: "unix://" + filepath.Join(dir, "run", "api.sock"), Store: a.store, Hub: api.NewHub(nil),
+		Status: func() api.Status { return api.Status{Ready: true, TaskQueues: []string{protocol.TaskQueue}} }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { srv.Close() })
+	view := protocol.AuditView{Head: a.s1.Newest(), Waiting: a.s1.Waiting[4:]}
+	temporal := serve(t, func(ctx workflow.Context) error {
+		if err := workflow.SetQueryHandler(ctx, protocol.QueryAudit, func() (protocol.AuditView, error) { return view, nil }); err != nil {
+			return err
+		}
+		workflow.GetSignalChannel(ctx, "end").Receive(ctx, nil)
+		return nil
+	})
+	if err := os.WriteFile(a.config, fmt.Appendf(nil, "temporal: {address: %q}\napi: {address: %q}\n", temporal, srv.Address()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// put stores lines, a blob each.
+func (a *archive) put(entity string, lines []string) {
+	a.Helper()
+	for i, line := range lines {
+		if err := records.WriteAudit(a.Context(), a.store, audit.Batch{Entity: entity, First: int64(i + 1), Lines: []string{line}}); err != nil {
+			a.Fatal(err)
+		}
+	}
+}
+
+// holds replaces all records of an entity.
+func (a *archive) holds(entity string, lines []string) {
+	a.Helper()
+	infos, err := a.store.List(a.Context(), records.AuditKeys(entity))
+	if err != nil {
+		a.Fatal(err)
+	}
+	for _, info := range infos {
+		if err := a.store.Delete(a.Context(), info.Key); err != nil {
+			a.Fatal(err)
+		}
+	}
+	a.put(entity, lines)
+}
+
+func (a *archive) ctl(args ...string) (code int, out, errs string) {
+	a.Helper()
+	return ctl(a.T, a.config, append([]string{"audit"}, args...)...)
+}
+
+// judge is `ctl audit verify`.
+func (a *archive) judge(args ...string) (code int, v struct {
+	Holds                  bool
+	Chains, Records, Heads int
+	Faults                 []audit.Fault
+}) {
+	a.Helper()
+	code, out, errs := a.ctl(append([]string{"verify", "-o", "json"}, args...)...)
+	if err := json.Unmarshal([]byte(out), &v); err != nil || (code == 0) != v.Holds || v.Holds != (len(v.Faults) == 0) {
+		a.Fatalf("verify %q: exit %d, %v, %s%s", args, code, err, out, errs)
+	}
+	return code, v
+}
+
+// TestTheRecordIsListedExportedAndVerified tries the commands on one stack.
+func TestTheRecordIsListedExportedAndVerified(t *testing.T) {
+	a := openArchive(t)
+	t.Run("list", func(t *testing.T) {
+		code, out, errs := a.ctl("list", "--session", "s1")
+		lines := strings.Split(strings.TrimSuffix(out, "\n"), "\n")
+		if code != 0 || len(lines) != 6 || !strings.Contains(lines[1], "2026-05-04T12:00:00Z") || !strings.Contains(lines[3], "refused") || !strings.Contains(lines[5], "15:00:00Z") {
+			t.Errorf("exit %d, %d lines:\n%s%s", code, len(lines), out, errs)
+		}
+		for args, want := range map[string]int{"": 9, "--since 2026-05-04T13:30:00Z": 3, "--session s2 --since 2026-05-04T15:00:00Z": 1, "--session s3": 0, "--since 1h": 0} {
+			code, out, errs := a.ctl(append([]string{"list", "-o", "json"}, strings.Fields(args)...)...)
+			if n := strings.Count(out, "\n"); code != 0 || n != want {
+				t.Errorf("list %s: exit %d, %d records, want %d: %s", args, code, n, want, errs)
+			}
+		}
+		for _, args := range []string{"--since yesterday", "--since=-1h", "--session ../s1"} {
+			if code, out, _ := a.ctl(append([]string{"list"}, strings.Fields(args)...)...); code != 2 {
+				t.Errorf("list %s: exit %d, %s", args, code, out)
+			}
+		}
+	})
+	t.Run("list, export and verify on a terminal", func(t *testing.T) {
+		bad := signedChain(t, a.key, "session/s9/"+foreign).Waiting[1:]
+		file := filepath.Join(t.TempDir(), "bad.jsonl")
+		if err := os.WriteFile(file, []byte(strings.Join(bad, "\n")+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		for _, args := range [][]string{{"list"}, {"list", "-o", "json"}, {"export"}, {"verify", file}, {"verify", file, "-o", "json"}} {
+			got := onTerminal(t, append([]string{"--config", a.config, "--state", t.TempDir(), "audit"}, args...)...)
+			if strings.ContainsAny(got, "\x07\u202e") || strings.Contains(got, "\x1b]") || !strings.Contains(got, "owned") {
+				t.Errorf("%q: the terminal gets %q", args, got)
+			}
+			for line := range strings.Lines(got) {
+				if strings.HasPrefix(line, "2026-05-04T12:00:00Z  accepted  root") {
+					t.Errorf("%q: a record begins a line of its own: %q", args, line)
+				}
+			}
+		}
+	})
+	t.Run("export", func(t *testing.T) {
+		code, out, errs := a.ctl("export", "--session", "s1")
+		if code != 0 || out != strings.Join(a.s1.Waiting, "\n")+"\n" {
+			t.Fatalf("exit %d, %s%s", code, out, errs)
+		}
+		if code, _, errs = a.ctl("export", "--session", "s1", "--evidence", filepath.Join(a.config, "in-a-file")); code != 1 || !strings.Contains(errs, "not a directory") {
+			t.Errorf("evidence that cannot be written: exit %d, %s", code, errs)
+		}
+	})
+	t.Run("verify", func(t *testing.T) {
+		if code, v := a.judge("--session", "s1"); code != 0 || v.Records != 5 || v.Chains != 1 || v.Heads != 1 {
+			t.Errorf("s1: exit %d, %+v", code, v)
+		}
+		if code, v := a.judge(); code != 0 || v.Records != 9 || v.Chains != 2 || v.Heads != 0 {
+			t.Errorf("all that the store has: exit %d, %+v", code, v)
+		}
+		whole := a.s1.Waiting[:4]
+		defer a.holds(a.s1.Entity, whole)
+		for what, c := range damaged(whole) {
+			a.holds(a.s1.Entity, c.lines)
+			code, v := a.judge("--session", "s1")
+			if code != 1 || len(v.Faults) != 1 || v.Faults[0].Entity != c.entity || v.Faults[0].Seq != c.seq {
+				t.Errorf("%s: exit %d, %+v; want record %d of %s", what, code, v.Faults, c.seq, c.entity)
+			}
+		}
+		a.holds(a.s1.Entity, nil)
+		if code, v := a.judge("--session", "s1"); code != 1 || v.Faults[0].Seq != 1 {
+			t.Errorf("all of the store is gone: exit %d, %+v", code, v)
+		}
+		code, _, errs := a.ctl("verify", "--session", "s2")
+		if code != 0 || !strings.Contains(errs, "no longer knows session s2") {
+			t.Errorf("a session that Temporal forgot: exit %d, %s", code, errs)
+		}
+	})
+	t.Run("verify a file", func(t *testing.T) {
+		file := filepath.Join(t.TempDir(), "audit.jsonl")
+		verify := func(lines []string) (int, []audit.Fault) {
+			if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			code, v := a.judge(file)
+			return code, v.Faults
+		}
+		if code, faults := verify(slices.Concat(a.s2.Waiting, a.s1.Waiting)); code != 0 {
+			t.Errorf("untouched: %v", faults)
+		}
+		for what, c := range damaged(a.s1.Waiting) {
+			if code, faults := verify(c.lines); code != 1 || faults[0].Entity != c.entity || faults[0].Seq != c.seq {
+				t.Errorf("%s: exit %d, %+v; want record %d of %s", what, code, faults, c.seq, c.entity)
+			}
+		}
+		for what, text := range map[string]string{"no file": "", "no JSON": "x", "depth": strings.Repeat("[", 1<<20), "a long line": strings.Repeat("x", 1<<20)} {
+			if what == "no file" {
+				if code, _, _ := a.ctl("verify", file+"-not-there"); code != 2 {
+					t.Errorf("%s: exit %d", what, code)
+				}
+			} else if code, faults := verify([]string{a.s1.Waiting[0], text}); code != 1 || faults[0].Entity != "line 2" {
+				t.Errorf("%s: exit %d, %+v", what, code, faults)
+			}
+		}
+	})
+	t.Run("verify without Fairlead", func(t *testing.T) { a.byHand(t) })
+}
+
+type damage struct {
+	lines  []string
+	entity string // of the record that verify names
+	seq    int64
+}
+
+// damaged returns lines with each record but the last removed, changed, put elsewhere or
+// doubled.
+func damaged(whole []string) map[string]damage {
+	out := map[string]damage{}
+	for i := range len(whole) - 1 {
+		n := int64(i + 1)
+		out[fmt.Sprintf("record %d is removed", n)] = damage{slices.Delete(slices.Clone(whole), i, i+1), "session/s1/run-1", n}
+		edit := func(old, now string) []string {
+			lines := slices.Clone(whole)
+			if lines[i] = strings.Replace(lines[i], old, now, 1); lines[i] == whole[i] {
+				panic("nothing was changed: " + old)
+			}
+			return lines
+		}
+		out[fmt.Sprintf("record %d is of another day", n)] = damage{edit(`"at":"2026-05-04`, `"at":"2026-05-03`), "session/s1/run-1", n + 1}
+		out[fmt.Sprintf("record %d follows another", n)] = damage{edit(`"prev":"`, `"prev":"00`), "session/s1/run-1", n}
+		out[fmt.Sprintf("record %d has another number", n)] = damage{edit(fmt.Sprintf(`"seq":%d,`, n), fmt.Sprintf(`"seq":%d,`, n+1)), "session/s1/run-1", n}
+		changed := edit(`"verb":"session.`, `"verb":"session.x`)
+		out[fmt.Sprintf("record %d is there in two forms", n)] = damage{append(changed, whole[i]), "session/s1/run-1", n}
+		// Two neighbours change places, and their numbers with them.
+		swapped := slices.Clone(whole)
+		a, b := fmt.Sprintf(`"seq":%d,`, n), fmt.Sprintf(`"seq":%d,`, n+1)
+		swapped[i], swapped[i+1] = strings.Replace(whole[i+1], b, a, 1), strings.Replace(whole[i], a, b, 1)
+		out[fmt.Sprintf("records %d and %d change places", n, n+1)] = damage{swapped, "session/s1/run-1", n}
+	}
+	out["two in the middle are removed"] = damage{slices.Delete(slices.Clone(whole), 1, 3), "session/s1/run-1", 2}
+	return out
+}
+
+// byHand runs the scripts of the page on an export.
+func (a *archive) byHand(t *testing.T) {
+	page, err := os.ReadFile(filepath.Join("..", "..", "docs", "how-to", "audit-who-did-what.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var scripts []string
+	for i, block := range strings.Split(string(page), "```sh\n") {
+		if i > 0 {
+			text, _, _ := strings.Cut(block, "```")
+			scripts = append(scripts, text)
+		}
+	}
+	if len(scripts) != 2 || !strings.Contains(scripts[0], "sha256sum") || !strings.Contains(scripts[1], "ssh-keygen -Y verify") {
+		t.Fatalf("the page has other scripts than this test knows: %q", scripts)
+	}
+	dir := t.TempDir()
+	sh := func(in, script string) (string, error) {
+		cmd := exec.CommandContext(t.Context(), "sh", "-c", script)
+		cmd.Dir, cmd.Env = in, append(os.Environ(), "LC_ALL=C")
+		out, err := cmd.CombinedOutput()
+		return strings.TrimSpace(string(out)), err
+	}
+	evidence := filepath.Join(dir, "evidence")
+	code, out, errs := a.ctl("export", "--session", "s1", "--evidence", evidence)
+	if code != 0 {
+		t.Fatalf("exit %d, %s", code, errs)
+	}
+	chain := func(lines string) (string, error) {
+		if err := os.WriteFile(filepath.Join(dir, "audit.jsonl"), []byte(lines), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return sh(dir, scripts[0])
+	}
+	if got, err := chain(out); err != nil || got != a.s1.Head {
+		t.Errorf("sha256sum gets %q, %v; the session tells %s", got, err, a.s1.Head)
+	}
+	for what, c := range damaged(a.s1.Waiting) {
+		if got, err := chain(strings.Join(c.lines, "\n") + "\n"); err == nil && got == a.s1.Head {
+			t.Errorf("%s: sha256sum does not find it", what)
+		}
+	}
+	at := filepath.Join(evidence, "session_s1_run-1")
+	signers := append([]byte(`ann namespaces="fairlead-command@fairlead.dev" `), ssh.MarshalAuthorizedKey(a.key.PublicKey())...)
+	if err := os.WriteFile(filepath.Join(at, "allowed_signers"), signers, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	found, err := filepath.Glob(filepath.Join(at, "*.sig"))
+	if err != nil || len(found) != 4 {
+		t.Fatalf("%d signatures, %v", len(found), err)
+	}
+	for _, file := range found {
+		n := strings.TrimSuffix(filepath.Base(file), ".sig")
+		script := strings.ReplaceAll(scripts[1], "3.", n+".")
+		if got, err := sh(at, script); err != nil || !strings.Contains(got, `signature for ann`) {
+			t.Errorf("record %s: ssh-keygen says %q, %v", n, got, err)
+		}
+		message, err := os.ReadFile(filepath.Join(at, n+".message"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(at, n+".message"), bytes.Replace(message, []byte("ann"), []byte("bob"), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := sh(at, script); err == nil {
+			t.Errorf("record %s, changed: ssh-keygen says %q", n, got)
+		}
+	}
+}
+
+// onTerminal returns what a person sees of a command.
+func onTerminal(t *testing.T, args ...string) string {
+	t.Helper()
+	person, program := terminaltest.Open(t)
+	const end = "that is the end of it"
+	go func() {
+		run(args, strings.NewReader(""), program, program)
+		_, _ = io.WriteString(program, end+"\n")
+	}()
+	var all strings.Builder
+	for buf := make([]byte, 4<<10); !strings.Contains(all.String(), end); {
+		n, err := person.Read(buf)
+		if all.Write(buf[:n]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all.String()
+}
