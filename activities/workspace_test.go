@@ -128,7 +128,7 @@ func putFile(t *testing.T, file, text string) {
 // token puts the forge's token into the store, for all sessions.
 func (b *bed) token(f *forge) string {
 	b.t.Helper()
-	blob, err := workspaces.StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), theToken)
+	blob, err := workspaces.StoreToken(b.t.Context(), b.store, "", aFolder, f.url("project.git"), theToken, "")
 	if err != nil {
 		b.t.Fatal(err)
 	}

@@ -81,7 +81,7 @@ func TestATokenGoesWithItsSession(t *testing.T) {
 	b := newBed(t, readyHost(t))
 	own := func(session string) string {
 		t.Helper()
-		blob, err := workspaces.StoreToken(t.Context(), b.store, session, "", f.url("project.git"), theToken)
+		blob, err := workspaces.StoreToken(t.Context(), b.store, session, "", f.url("project.git"), theToken, "")
 		if err != nil {
 			t.Fatal(err)
 		}

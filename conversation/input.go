@@ -18,7 +18,7 @@ const (
 	maxInputName = 100
 )
 
-var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}/inputs/[0-9a-f]{64}$")
+var inputBlob = regexp.MustCompile("^owned/(session|batch|schedule)[.][a-z0-9][a-z0-9._-]{0,62}[.][0-9a-f]{16}(-[0-9a-f]{32})?/inputs/[0-9a-f]{64}$")
 
 var hexDigest = regexp.MustCompile("^[0-9a-f]{64}$")
 

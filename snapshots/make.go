@@ -29,8 +29,8 @@ func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.
 
 // Make makes a snapshot of a work folder that is on no host. entries are in order. next
 // returns the chunks in turn, and nil after the last one. It may omit chunks that the store
-// has.
-func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
+// has. by is the principal who sends the tree, or empty.
+func Make(ctx context.Context, c *chunks.Store, session, by string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
 		return Manifest{}, err
@@ -43,7 +43,7 @@ func Make(ctx context.Context, c *chunks.Store, session string, at time.Time, en
 	batch := c.NewBatch(ctx, chunks.BatchOptions{})
 	defer batch.Abort()
 	t := &taking{ctx: ctx, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
-		ID: spec.ID, Session: session, CreatedAt: at.UTC(), Facts: spec.Facts, Format: format,
+		ID: spec.ID, Session: session, By: by, CreatedAt: at.UTC(), Facts: spec.Facts, Format: format,
 	}}
 	for {
 		data, err := next()

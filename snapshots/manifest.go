@@ -48,6 +48,8 @@ type Manifest struct {
 	Took          string    `json:"took,omitempty"`
 	// Parent is the snapshot against which this one was taken. It may be deleted.
 	Parent string `json:"parent,omitempty"`
+	// By is the principal who uploaded the tree, if that is known.
+	By string `json:"by,omitempty"`
 	// Secrets are fingerprints of the secrets that were searched for. A new snapshot that
 	// knows further ones cannot have this one as its parent.
 	Secrets  []string `json:"secrets,omitempty"`

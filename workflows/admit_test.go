@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -14,9 +15,11 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/session"
@@ -40,6 +43,10 @@ func (w *world) guard(bindings string, people ...string) {
 	k := authority.Fixed(a, w.Now)
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+		w.reads = append(w.reads, in.Reads)
+		if in.Reads != nil && strings.HasPrefix(in.Reads.Snapshot, "secret.") {
+			out.Refused = "it may not read that"
+		}
 		if by := w.used[in.Nonce]; by != "" {
 			out.Refused = "it was started before"
 		}
@@ -171,6 +178,61 @@ func TestASessionThatNobodyMayStartTouchesNothing(t *testing.T) {
 			t.Errorf("it ended with %v", err)
 		}
 	})
+}
+
+// A name that somebody has read in Temporal gives no right to what it stands for.
+func TestASessionBeginsWithNothingOfOthers(t *testing.T) {
+	key := func(who, family string) string {
+		folder, ok := owned.FolderOf("session.s0.0123456789abcdef", who)
+		if !ok {
+			t.Fatal("no folder")
+		}
+		return owned.In(folder, family) + "/" + strings.Repeat("0", 64)
+	}
+	const snapshot = ".snap-20260101t000000-012345"
+	file := func(who string) []protocol.Input {
+		return []protocol.Input{{Kind: protocol.InputFile, Name: "a", Blob: key(who, owned.Inputs), Digest: strings.Repeat("0", 64), Bytes: 1}}
+	}
+	message := func(who string) *protocol.Message {
+		return &protocol.Message{ID: "m1", Blob: key(who, owned.Messages), Chars: 1}
+	}
+	for what, c := range map[string]struct {
+		in    session.Input
+		begun bool
+		reads *protocol.StartReads
+	}{
+		"her own message":          {session.Input{First: message("ann")}, true, nil},
+		"another's message":        {session.Input{First: message("bob")}, false, nil},
+		"another's file, no fork":  {session.Input{Options: session.Options{Files: file("bob")}}, false, nil},
+		"a snapshot":               {session.Input{Options: session.Options{From: "s0" + snapshot}}, true, &protocol.StartReads{Principal: "ann", Session: "s1", Snapshot: "s0" + snapshot}},
+		"a secret snapshot":        {session.Input{Options: session.Options{From: "secret" + snapshot}}, false, &protocol.StartReads{Principal: "ann", Session: "s1", Snapshot: "secret" + snapshot}},
+		"a workspace":              {session.Input{Options: session.Options{Workspace: workspaces.Workspace{Snapshot: "secret" + snapshot}}}, false, &protocol.StartReads{Principal: "ann", Session: "s1", Snapshot: "secret" + snapshot}},
+		"a fork with another's":    {session.Input{Options: session.Options{From: "s0" + snapshot, Files: file("bob")}}, true, &protocol.StartReads{Principal: "ann", Session: "s1", Snapshot: "s0" + snapshot, Owners: []string{"session.s0"}}},
+		"a fork with its own file": {session.Input{Options: session.Options{From: "s0" + snapshot, Files: file("ann")}}, true, &protocol.StartReads{Principal: "ann", Session: "s1", Snapshot: "s0" + snapshot}},
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.guard(team, "ann", "bob")
+			c.in.ID, c.in.Options.Tenant = "s1", "blue"
+			if c.in.First != nil && c.begun {
+				w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""))
+			}
+			w.at(time.Minute, func() { w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})) })
+			w.ExecuteWorkflow(protocol.TypeSession, w.by("ann", protocol.TypeSession, c.in))
+			err := w.GetWorkflowError()
+			refused := strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden)
+			if refused == c.begun || !c.begun && (len(w.asked) > 0 || len(w.fake.prepared) > 0) {
+				t.Errorf("it ended with %v; it asked for %d leases and prepared %d hosts", err, len(w.asked), len(w.fake.prepared))
+			}
+			var got *protocol.StartReads
+			if len(w.reads) > 0 {
+				got = w.reads[0]
+			}
+			if !reflect.DeepEqual(got, c.reads) {
+				t.Errorf("it reads %+v, want %+v", got, c.reads)
+			}
+		})
+	}
 }
 
 func TestHostsAndSeedsTakeSignedCommandsOnly(t *testing.T) {

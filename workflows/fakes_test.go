@@ -340,19 +340,20 @@ type world struct {
 	back     []lease.Release // the releases themselves
 	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
-	used     map[string]string // nonces of signed starts, and the runs that claimed them
-	held     []lease.Holds     // the session's answers to a pool's roll call
-	asked    []lease.Acquire   // requests to pools and seeds
-	left     *lease.LeftBehind // reported to the pool
-	refuse   *protocol.Failure // the pool's answer instead of a grant
-	mute     bool              // the pool does not answer at all
-	seedSays []poolAnswer      // the seed's answers in order, instead of grants; a zero answer is a grant
-	answers  []poolAnswer      // the pool's first answers, instead of grants
-	hosts    []string          // hosts that are granted, in this order; the last one repeats
-	checks   []func()          // checks that run at the end of the test
-	steps    int               // steps that at registered and that did not run yet
-	sent     int               // updates sent
-	every    time.Duration     // how often conditions are polled, by the environment's clock
+	used     map[string]string      // nonces of signed starts, and the runs that claimed them
+	reads    []*protocol.StartReads // what starts wanted to read
+	held     []lease.Holds          // the session's answers to a pool's roll call
+	asked    []lease.Acquire        // requests to pools and seeds
+	left     *lease.LeftBehind      // reported to the pool
+	refuse   *protocol.Failure      // the pool's answer instead of a grant
+	mute     bool                   // the pool does not answer at all
+	seedSays []poolAnswer           // the seed's answers in order, instead of grants; a zero answer is a grant
+	answers  []poolAnswer           // the pool's first answers, instead of grants
+	hosts    []string               // hosts that are granted, in this order; the last one repeats
+	checks   []func()               // checks that run at the end of the test
+	steps    int                    // steps that at registered and that did not run yet
+	sent     int                    // updates sent
+	every    time.Duration          // how often conditions are polled, by the environment's clock
 
 	onAcquire func(to string) // called with the workflow that is asked for a lease
 }

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/seed"
@@ -149,6 +150,10 @@ func TestALoginIsRemovedFromItsHostOnceItIsKeptOrGivenUp(t *testing.T) {
 			env.ExecuteWorkflow(protocol.TypeLogin, seed.LoginSeedInput{ID: "l", Name: "team", Host: protocol.HostSpec{Name: "web-1"}})
 			ends(t, env.GetWorkflowError(), c.fails)
 			f.have(t, c.did)
+			var o access.Object
+			if v, err := env.QueryWorkflow(protocol.QueryObject); err != nil || v.Get(&o) != nil || o.Seed != "team" || o.Host != "web-1" {
+				t.Errorf("it says of itself %+v, %v", o, err)
+			}
 		})
 	}
 }

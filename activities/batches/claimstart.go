@@ -14,8 +14,10 @@ import (
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 const (
@@ -30,14 +32,60 @@ const (
 
 // ClaimStart says whether a signed start counts. The first run that claims it may use it, in
 // every attempt of the activity. What a Schedule starts counts as long as the Schedule for
-// which it was signed exists.
+// which it was signed exists. A start whose principal may not read what it begins with does
+// not count, and is not claimed.
 func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (protocol.StartClaimed, error) {
+	failing := func(err error) error {
+		return kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" counts", err)
+	}
+	if in.Reads != nil {
+		out, err := mayRead(ctx, b.site, *in.Reads)
+		if err != nil || out.Refused != "" || in.Nonce == "" {
+			return out, failing(err)
+		}
+	}
 	claim := claimStart
 	if in.Schedule != "" {
 		claim = claimFiring
 	}
 	out, err := claim(ctx, b.site, in)
-	return out, kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" was used before", err)
+	return out, failing(err)
+}
+
+// mayRead refuses what a start may not begin with. Who uploaded a tree may begin with it.
+// Other snapshots need the right to read their session. If that has the id of the session
+// that begins, nobody can say any more whose it was.
+func mayRead(ctx context.Context, s *site.Site, in protocol.StartReads) (out protocol.StartClaimed, err error) {
+	if s.MayRead == nil {
+		return out, errors.New("this worker has no access file, and the start was judged by one: give all workers the same authority")
+	}
+	owners := in.Owners
+	if in.Snapshot != "" {
+		session, err := snapshots.SessionOf(in.Snapshot)
+		if err != nil {
+			return out, kit.BadInput("%w", err)
+		}
+		m, err := snapshots.Read(ctx, s.Store, in.Snapshot)
+		if err != nil {
+			return out, err
+		}
+		if m.By != in.Principal {
+			owners = append(owners, owned.Owner{Kind: owned.Session, ID: session}.String())
+		}
+	}
+	for _, name := range owners {
+		kind, id, _ := strings.Cut(name, ".")
+		o := owned.Owner{Kind: kind, ID: id}
+		why, err := s.MayRead(ctx, in.Principal, in.Groups, o, id == in.Session)
+		if err != nil {
+			return out, fmt.Errorf("find out whether %s may read %s %s: %w", in.Principal, o.Kind, o.ID, err)
+		}
+		if why != "" {
+			out.Refused = fmt.Sprintf("it begins with what %s %s has, and %s may not read that: %s", o.Kind, o.ID, in.Principal, why)
+			return out, nil
+		}
+	}
+	return out, nil
 }
 
 func claimStart(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out protocol.StartClaimed, err error) {

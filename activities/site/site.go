@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/seeds"
@@ -63,6 +64,10 @@ type Deps struct {
 	Deliver               DeliverLimits
 	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
+	// MayRead says why a principal may not read what a session, batch or schedule has, or returns
+	// "". blind means that nothing is known of it, so that no condition holds. It is nil if the
+	// worker has no access file.
+	MayRead func(ctx context.Context, principal string, groups []string, of owned.Owner, blind bool) (why string, err error)
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

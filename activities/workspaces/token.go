@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
@@ -25,7 +24,7 @@ const TokensPrefix = "tokens"
 // TokenWaits is longer than a session takes to begin after its token was stored.
 const TokenWaits = time.Hour
 
-var TokenBlob = regexp.MustCompile(`^` + TokensPrefix + `/([a-z0-9][a-z0-9._-]{0,62})/[0-9a-f]{64}$`)
+var TokenBlob = owned.SessionToken
 
 // isToken returns the token's session, or "" if it is shared.
 func isToken(blob string) (session string, ok bool) {
@@ -66,8 +65,8 @@ func CheckToken(token string) error {
 
 // StoreToken stores a token for a repository's server; equal tokens get the same name. The
 // token is deleted with session or folder, of which one is set; folder is for a token that
-// sessions share.
-func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token string) (string, error) {
+// sessions share. by is the principal who stores a session's token, or empty.
+func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, token, by string) (string, error) {
 	err := CheckToken(token)
 	if err == nil {
 		err = CheckRepoURL(repo)
@@ -89,7 +88,11 @@ func StoreToken(ctx context.Context, st *store.Store, session, folder, repo, tok
 		return "", err
 	}
 	if folder == "" {
-		return st.PutContent(ctx, TokensPrefix+"/"+session, data)
+		to := TokensPrefix + "/" + session
+		if by != "" {
+			to += "/" + owned.Tag(by)
+		}
+		return st.PutContent(ctx, to, data)
 	}
 	key, err := st.PutContent(ctx, owned.In(folder, owned.Tokens), data)
 	if err == nil {

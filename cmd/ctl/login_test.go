@@ -311,7 +311,7 @@ func TestWithoutALoginAtTheWorkersCtlSaysSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	socket := filepath.Join(t.TempDir(), "b.sock")
-	server, err := api.Serve(api.Options{Listen: "unix://" + socket})
+	server, err := api.Serve(api.Options{Listen: "unix://" + socket, Status: func() api.Status { return api.Status{} }})
 	if err != nil {
 		t.Fatal(err)
 	}

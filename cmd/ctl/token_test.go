@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/login"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/tokens"
@@ -29,6 +31,14 @@ import (
 func lockedWorker(t *testing.T) (ann, program string) {
 	t.Helper()
 	dir := t.TempDir()
+	_, ca, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	signs, err := ssh.NewSignerFromKey(ca)
+	if err != nil {
+		t.Fatal(err)
+	}
 	public, private, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +59,8 @@ func lockedWorker(t *testing.T) (ann, program string) {
 		return path
 	}
 	put("key", string(pem.EncodeToMemory(block)))
-	a, err := access.Parse([]byte(fmt.Sprintf("people: [{name: ann, keys: [%q]}]\nbindings: [{name: admins, roles: [admin], to: [ann]}]\n", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub))))))
+	a, err := access.Parse(fmt.Appendf(nil, "people: [{name: ann, keys: [%q]}]\nauthorities: [{key: %q, names: ['token:*']}]\nbindings: [{name: admins, roles: [admin], to: [ann]}]\n",
+		strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub))), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(signs.PublicKey())))))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +75,18 @@ func lockedWorker(t *testing.T) (ann, program string) {
 	t.Cleanup(func() { st.Close() })
 	book, keeper := tokens.Open(st, slog.New(slog.DiscardHandler)), authority.Fixed(a, time.Now)
 	keeper.Know(book)
-	srv, err := api.Serve(api.Options{Listen: "unix://" + filepath.Join(dir, "run", "api.sock"), Store: st, Hub: api.NewHub(nil), Authority: keeper, Tokens: book,
+	srv, err := api.Serve(api.Options{Listen: "unix://" + filepath.Join(dir, "run", "api.sock"), Store: st, Hub: api.NewHub(nil), Authority: keeper, Tokens: book, Access: keeper.Current,
+		Certify: func(principal, key string, life time.Duration) (string, error) {
+			pub, _, _, _, err := ssh.ParseAuthorizedKey([]byte(key))
+			if err != nil {
+				return "", err
+			}
+			cert, err := login.Issue(signs, pub, principal, nil, life, time.Now())
+			if err != nil {
+				return "", err
+			}
+			return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(cert))), nil
+		},
 		Status: func() api.Status { return api.Status{Ready: true, TaskQueues: []string{protocol.TaskQueue}} }})
 	if err != nil {
 		t.Fatal(err)
@@ -106,6 +128,32 @@ func TestATokenIsMadeShownOnceListedUsedAndRevoked(t *testing.T) {
 	if code, out, errs = ctl(t, program, "token", "list", "-o", "json"); code != 6 || !strings.Contains(out, `"kind":"forbidden"`) || !strings.Contains(errs, "no token allows token.write") {
 		t.Errorf("a token that lists tokens: exit %d, %s%s", code, out, errs)
 	}
+	code, out, errs = ctl(t, program, "whoami", "-o", "json")
+	var me struct {
+		Principal, Source, Owner, Note string
+		Roles, Verbs                   []string
+	}
+	if err := json.Unmarshal([]byte(out), &me); err != nil || code != 0 || me.Principal != "token:ci" || me.Source != "token" || me.Owner != "ann" || me.Note != "" ||
+		!slices.Equal(me.Roles, []string{"viewer"}) || !slices.Equal(me.Verbs, []string{"session.read"}) {
+		t.Errorf("whoami of a token: exit %d, %s%s", code, out, errs)
+	}
+	t.Setenv("FAIRLEAD_TOKEN_FILE", "")
+	rules := filepath.Join(t.TempDir(), "access.yaml")
+	why := func(bindings string, want int, says string, args ...string) {
+		t.Helper()
+		if err := os.WriteFile(rules, []byte("people: [{name: ann, keys: []}, {name: bob, keys: []}]\ngroups: [{name: all, members: [ann, bob]}]\nbindings:\n"+bindings), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, out, errs := ctl(t, ann, append([]string{"access", "why", "--file", rules}, args...)...); code != want || !strings.Contains(out+errs, says) {
+			t.Errorf("why %v: exit %d, want %d, %s%s", args, code, want, out, errs)
+		}
+	}
+	const annReads, bobReads = "  - {name: r, roles: [operator], to: [ann]}\n", "  - {name: r, roles: [operator], to: [bob]}\n"
+	why(annReads, 0, "yes", "token:ci", "session.read")
+	why(annReads, 6, "the scope of token ci", "token:ci", "host.read")
+	why(bobReads, 6, "no more than its owner", "token:ci", "session.read")
+	why(annReads, 3, "there is no token none", "token:none", "session.read")
+	t.Setenv("FAIRLEAD_TOKEN_FILE", file)
 	if err := os.Chmod(file, 0o644); err != nil {
 		t.Fatal(err)
 	}

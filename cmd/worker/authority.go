@@ -10,8 +10,12 @@ import (
 	"go.temporal.io/sdk/interceptor"
 
 	"fairlead.dev/fairlead/activities/audits"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
@@ -30,6 +34,37 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// readsOf asks the access file who may read what a session or batch has; nil without one.
+func readsOf(k *authority.Keeper, objects api.Objects) func(context.Context, string, []string, owned.Owner, bool) (string, error) {
+	if k == nil {
+		return nil
+	}
+	return func(ctx context.Context, who string, groups []string, of owned.Owner, blind bool) (string, error) {
+		ask := access.Request{Who: who, Groups: groups, Verb: access.SessionRead, Object: access.Object{Unknown: true}}
+		find := objects.Session
+		switch of.Kind {
+		case owned.Session:
+			ask.Object.Session = of.ID
+		case owned.Batch:
+			find = objects.Batch
+		default:
+			blind = true
+		}
+		if !blind && !k.Decide(ask).Allowed { // most need no condition, and then nobody has to be asked
+			ctx, cancel := context.WithTimeout(ctx, inquiry.AskTimeout)
+			defer cancel()
+			o, known, err := find(ctx, of.ID)
+			if err != nil {
+				return "", err
+			}
+			if known {
+				ask.Object = o
+			}
+		}
+		return k.Decide(ask).Reason, nil
+	}
 }
 
 // markedBy says how this worker marks what it writes, and whether it takes unmarked

@@ -82,6 +82,17 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
 	if keeper != nil {
 		opts.Authority, opts.Objects = keeper, temporal
+		opts.Status = func() api.Status {
+			st, standing := who.get(), keeper.Standing()
+			st.Access = &standing
+			return st
+		}
+		metrics.watch("fairlead_access_file_broken", "1 while the access file cannot be used and the last good one is in force.", func() float64 {
+			if keeper.Standing().Broken != "" {
+				return 1
+			}
+			return 0
+		})
 	}
 	offerTokens(ctx, &opts, conf, keeper, blobs, log)
 	closeLogin, err := offerLogin(&opts, conf, keeper, log)
@@ -141,6 +152,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected, Private: private,
 		Bounds:    boundsOf(conf),
+		MayRead:   readsOf(keeper, temporal),
 		Deliver:   site.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: site.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})

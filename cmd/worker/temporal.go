@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -100,6 +101,9 @@ func (l *lateClient) Command(ctx context.Context, host, id string) (access.Objec
 	if c == nil {
 		return access.Object{}, false, errNotConnected
 	}
+	if strings.HasPrefix(id, protocol.LoginPrefix) {
+		return l.login(ctx, host, id)
+	}
 	_, err := (*c).DescribeWorkflowExecution(ctx, protocol.HostTaskID(host, "exec-"+id), "")
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) {
@@ -107,6 +111,23 @@ func (l *lateClient) Command(ctx context.Context, host, id string) (access.Objec
 	}
 	return access.Object{Host: host}, err == nil, err
 }
+
+// login asks a login which seed it is for. A login that was just started cannot say so yet.
+func (l *lateClient) login(ctx context.Context, host, id string) (o access.Object, known bool, err error) {
+	for {
+		known, err = l.ask(ctx, protocol.HostTaskID(host, id), protocol.QueryObject, &o)
+		if err == nil {
+			return o, known, nil
+		}
+		select {
+		case <-ctx.Done():
+			return o, false, err
+		case <-time.After(askAgain):
+		}
+	}
+}
+
+const askAgain = 200 * time.Millisecond
 
 // ask queries a workflow. known is false if Temporal has no such workflow.
 func (l *lateClient) ask(ctx context.Context, workflow, query string, to any) (known bool, err error) {

@@ -16,6 +16,7 @@ import (
 // Tokens keeps the API tokens of programs; *[tokens.Book] implements it.
 type Tokens interface {
 	Shown(secret string) (access.Token, error)
+	Named(name string) (access.Token, error)
 	List(ctx context.Context) ([]access.Token, error)
 	Create(ctx context.Context, t access.Token) (secret string, made access.Token, err error)
 	Revoke(ctx context.Context, name, by string) (access.Token, error)

@@ -15,6 +15,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"fairlead.dev/fairlead/internal/command"
@@ -54,6 +55,7 @@ type Client struct {
 	token    string
 	sign     func(ctx context.Context, r command.Request) (string, error)
 	patience time.Duration
+	worker   atomic.Pointer[string] // the process for which requests are signed
 }
 
 // NewClient does not connect. The endpoint is unix:///path, http://… or https://….
@@ -200,6 +202,68 @@ func (c *Client) send(ctx context.Context, method, path string, body []byte) (*h
 
 // sendStream sends size bytes; -1 means unknown. digest is what is signed of the body.
 func (c *Client) sendStream(ctx context.Context, method, path string, body io.Reader, size int64, digest string) (*http.Response, error) {
+	resp, err := c.sendOnce(ctx, method, path, body, size, digest)
+	var e *Error
+	for range maxOther {
+		again, ok := body.(*bytes.Reader)
+		if !ok || !errors.As(err, &e) || e.Kind != ErrOtherWorker {
+			break
+		}
+		if _, serr := again.Seek(0, io.SeekStart); serr != nil {
+			return nil, serr
+		}
+		resp, err = c.sendOnce(ctx, method, path, body, size, digest)
+	}
+	return resp, err
+}
+
+// maxOther bounds how often a request is signed anew for a process that has taken the place
+// of another one.
+const maxOther = 3
+
+// asks returns for which process requests are signed, and asks if that is not known. An older worker
+// names none, and takes no signed requests.
+func (c *Client) asks(ctx context.Context, streams bool) (string, error) {
+	if id := c.worker.Load(); id != nil && !streams {
+		return *id, nil
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, c.base+"/v1/status", http.NoBody)
+	if err != nil {
+		return "", err
+	}
+	if c.token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	resp, err := c.do(ctx, req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	_, _ = io.Copy(io.Discard, io.LimitReader(resp.Body, 64<<10)) // for the next request on this connection
+	return resp.Header.Get(command.WorkerHeader), nil
+}
+
+// do makes a request, and remembers which process answered.
+func (c *Client) do(ctx context.Context, req *http.Request) (*http.Response, error) {
+	resp, err := c.http.Do(req)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		var u *url.Error
+		if errors.As(err, &u) {
+			err = u.Err // url.Error's text would repeat the address
+		}
+		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, c.endpoint, err)
+	}
+	if id := resp.Header.Get(command.WorkerHeader); id != "" {
+		c.worker.Store(&id)
+	}
+	return resp, nil
+}
+
+func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Reader, size int64, digest string) (*http.Response, error) {
+	_, repeats := body.(*bytes.Reader)
 	if size == 0 {
 		body = http.NoBody
 	}
@@ -212,24 +276,23 @@ func (c *Client) sendStream(ctx context.Context, method, path string, body io.Re
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if c.sign != nil {
-		header, err := c.sign(ctx, command.Request{Method: method, Target: req.URL.RequestURI(), Body: digest})
+		worker, err := c.asks(ctx, !repeats)
 		if err != nil {
 			return nil, err
+		}
+		header := ""
+		if worker != "" {
+			if header, err = c.sign(ctx, command.Request{Method: method, Target: req.URL.RequestURI(), Worker: worker, Body: digest}); err != nil {
+				return nil, err
+			}
 		}
 		if header != "" {
 			req.Header.Set(command.RequestHeader, header)
 		}
 	}
-	resp, err := c.http.Do(req)
+	resp, err := c.do(ctx, req)
 	if err != nil {
-		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
-		}
-		var u *url.Error
-		if errors.As(err, &u) {
-			err = u.Err // url.Error's text would repeat the address
-		}
-		return nil, fmt.Errorf("%w at %s: %w", ErrUnreachable, c.endpoint, err)
+		return nil, err
 	}
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil

@@ -8,9 +8,12 @@ import (
 	"os/user"
 	"strconv"
 	"strings"
+	"time"
 
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // ErrConfig means that a client's config names something that cannot be used.
@@ -21,6 +24,22 @@ var ErrConfig = errors.New("the config of the API cannot be used")
 type Proof struct {
 	Sign  func(context.Context, command.Request) (header string, err error)
 	Token string
+}
+
+// ProofOfWorker is that of a program which has the key of a worker, in this file. It may ask
+// for the status of workers.
+func ProofOfWorker(keyFile string) Proof {
+	return Proof{Sign: func(_ context.Context, r command.Request) (string, error) {
+		pem, err := os.ReadFile(keyFile)
+		if err != nil {
+			return "", fmt.Errorf("%w: worker_key: %w", ErrConfig, err)
+		}
+		key, err := sshsig.ParseKey(pem, nil)
+		if err != nil {
+			return "", fmt.Errorf("%w: worker_key %s: %w", ErrConfig, keyFile, err)
+		}
+		return command.SignRequest(key, access.Worker, r, time.Now())
+	}}
 }
 
 // Connect makes a client for a config. It trusts tls.ca, or else the worker's own tls.cert,

@@ -73,7 +73,8 @@
 //
 // With an [Authority], each request needs a principal with the verb of its route. The
 // header [command.RequestHeader] proves the principal: a signature of the method, the path
-// with its query, the digest of the body, the time and a nonce. A program shows its API
+// with its query, the digest of the body, the time, a nonce, and the process that is asked,
+// as the header [command.WorkerHeader] of its answers names it. A program shows its API
 // token in the header Authorization instead. A signed request counts once. A
 // request that goes on is judged again every few seconds. Callers without a principal get
 // the status, without what it says about the store and keys. Each chunk of an uploaded tree

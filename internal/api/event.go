@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -91,6 +92,8 @@ type Status struct {
 	// Recipients are the public keys that the worker encrypts the store for.
 	Recipients    []string `json:"recipients"`
 	CodecEndpoint string   `json:"codec_endpoint"`
+	// Access says which access file is in force, with authority: required.
+	Access *authority.Standing `json:"access,omitempty"`
 }
 
 // StoreInfo names a store.

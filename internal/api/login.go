@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -34,6 +35,10 @@ type Caller struct {
 	Principal string        `json:"principal"`
 	Groups    []string      `json:"groups"` // of the certificate and of the file
 	Roles     []access.Role `json:"roles"`  // whatever the conditions
+	// Owner is who made the API token that signed, and Verbs what it may do, whatever the
+	// conditions: what its roles and its scope allow, and its owner may do, too.
+	Owner string        `json:"owner,omitempty"`
+	Verbs []access.Verb `json:"verbs,omitempty"`
 }
 
 const (
@@ -138,8 +143,45 @@ func (s *Server) whoami(w http.ResponseWriter, r *http.Request) {
 	case a.RevokedPerson(signed.Principal):
 		s.fail(w, problem(http.StatusForbidden, ErrRefused, "%s is revoked", signed.Principal))
 	default:
-		s.reply(w, CallerOf(a, signed.Principal, signed.Groups))
+		c, err := callerBy(s.opts.Tokens, a, signed)
+		if err != nil {
+			s.fail(w, problem(http.StatusForbidden, ErrRefused, "%v", err))
+			return
+		}
+		s.reply(w, c)
 	}
+}
+
+// callerBy says who signed. Of a program it says what its token allows.
+func callerBy(known Tokens, a *access.Access, signed command.Signed) (Caller, error) {
+	name, is := access.TokenName(signed.Principal)
+	if !is {
+		return CallerOf(a, signed.Principal, signed.Groups), nil
+	}
+	if known == nil {
+		return Caller{}, errors.New("this worker takes no API tokens")
+	}
+	t, err := known.Named(name)
+	if err != nil {
+		return Caller{}, err
+	}
+	now := time.Now()
+	if why := a.Ended(t, now); why != "" {
+		return Caller{}, errors.New(why)
+	}
+	c := CallerOf(a, signed.Principal, nil)
+	for _, r := range t.Roles {
+		if !slices.Contains(c.Roles, r) {
+			c.Roles = append(c.Roles, r)
+		}
+	}
+	c.Owner = t.Owner
+	for _, v := range access.Verbs {
+		if a.CouldToken(t, access.Request{Who: signed.Principal, Verb: v}, now).Allowed {
+			c.Verbs = append(c.Verbs, v)
+		}
+	}
+	return c, nil
 }
 
 // CallerOf says who somebody is by an access file. groups are those of the certificate.

@@ -9,12 +9,22 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 )
 
+// folderOf returns the folder that a request stores something in. That of a principal has the
+// principal's tag, so that nobody else's commands can name what is in it.
 func folderOf(r *http.Request) (string, error) {
 	folder := r.URL.Query().Get("folder")
 	if _, ok := owned.OwnerOf(folder); !ok {
 		return "", problem(http.StatusBadRequest, ErrBadInput, "folder=%.150q is not a folder name: use session.ID, batch.ID or schedule.NAME, then a dot and 16 fresh hex digits", folder)
 	}
-	return folder, nil
+	c := callerOf(r.Context())
+	if c == nil {
+		return folder, nil
+	}
+	mine, ok := owned.FolderOf(folder, c.principal)
+	if !ok {
+		return "", problem(http.StatusForbidden, ErrForbidden, "folder %.200q belongs to another principal than %s", folder, c.principal).hinted("use a new folder")
+	}
+	return mine, nil
 }
 
 func inFolder(folder string) string { return url.Values{"folder": {folder}}.Encode() }

@@ -21,7 +21,7 @@ import (
 type Objects interface {
 	Session(ctx context.Context, id string) (o access.Object, known bool, err error)
 	Batch(ctx context.Context, id string) (o access.Object, known bool, err error)
-	// Command confirms that a command runs or ran on a host.
+	// Command confirms that a command or a login runs or ran on a host.
 	Command(ctx context.Context, host, id string) (o access.Object, known bool, err error)
 }
 
@@ -53,6 +53,10 @@ func by(ctx context.Context, said string) string {
 	return said
 }
 
+// ErrOtherWorker is the kind of an error: a request was signed for another worker. A Client
+// signs it anew.
+const ErrOtherWorker = "other_worker"
+
 const signHint = "each request must prove who makes it: set principal and sign_with, or token_file, in the config of ctl; an older ctl cannot sign requests"
 
 // locked returns the handler of a route for those who may use it.
@@ -64,7 +68,8 @@ func (s *Server) locked(to route) http.HandlerFunc {
 		}
 		c, err := s.prove(r, to)
 		if err != nil {
-			if to.open {
+			var e *Error
+			if to.open && !(errors.As(err, &e) && e.Kind == ErrOtherWorker) {
 				to.serve(s, w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{})))
 				return
 			}
@@ -107,6 +112,12 @@ func (s *Server) prove(r *http.Request, to route) (*caller, error) {
 	signed, err := command.CheckRequest(r.Header.Get(command.RequestHeader), r.Method, r.RequestURI, s.opts.Authority.Current(), now)
 	if err != nil {
 		return nil, unauthorized(err)
+	}
+	if signed.Worker != s.id {
+		return nil, problem(http.StatusUnauthorized, ErrOtherWorker, "this request does not count: it was signed for another worker process, or for this one before it started again").hinted("send it again, signed for the process that the header " + command.WorkerHeader + " names")
+	}
+	if signed.ByWorker && !to.worker {
+		return nil, problem(http.StatusForbidden, ErrForbidden, "the key of a worker reads the status of workers, and nothing else")
 	}
 	if err := s.nonces.use(signed, now); err != nil {
 		return nil, unauthorized(err)

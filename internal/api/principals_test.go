@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"go/ast"
@@ -15,6 +16,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -25,6 +27,8 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/tokens"
 	"fairlead.dev/fairlead/snapshots"
@@ -32,7 +36,7 @@ import (
 )
 
 // people of the access file below, and the seeds of their keys.
-var people = map[string]byte{"ann": 1, "vic": 2, "olga": 3, "own": 4, "nobody": 5, "stranger": 6}
+var people = map[string]byte{"ann": 1, "vic": 2, "olga": 3, "own": 4, "nobody": 5, "stranger": 6, "worker": 7}
 
 func keyOf(t testing.TB, who string) ssh.Signer {
 	t.Helper()
@@ -204,11 +208,11 @@ func (c *court) raw(method, target string, body string, header http.Header) (int
 	return resp.StatusCode, string(data)
 }
 
-func signedHeader(t testing.TB, who, method, target, body string, at time.Time) http.Header {
-	t.Helper()
-	h, err := command.SignRequest(keyOf(t, who), who, command.Request{Method: method, Target: target, Body: command.BodyDigest([]byte(body))}, at)
+func (c *court) signed(who, method, target, body string, at time.Time) http.Header {
+	c.Helper()
+	h, err := command.SignRequest(keyOf(c, who), who, command.Request{Method: method, Target: target, Worker: c.server.id, Body: command.BodyDigest([]byte(body))}, at)
 	if err != nil {
-		t.Fatal(err)
+		c.Fatal(err)
 	}
 	return http.Header{http.CanonicalHeaderKey(command.RequestHeader): {h}}
 }
@@ -342,9 +346,9 @@ func TestAStrangerReadsNothing(t *testing.T) {
 		target, method := example[r.pattern], methodOf(r.pattern)
 		for what, header := range map[string]http.Header{
 			"unsigned":             nil,
-			"signed by a stranger": signedHeader(t, "stranger", method, target, "", now),
+			"signed by a stranger": c.signed("stranger", method, target, "", now),
 			"in another's name": func() http.Header {
-				h, err := command.SignRequest(keyOf(t, "stranger"), "ann", command.Request{Method: method, Target: target, Body: command.BodyDigest(nil)}, now)
+				h, err := command.SignRequest(keyOf(t, "stranger"), "ann", command.Request{Method: method, Target: target, Worker: c.server.id, Body: command.BodyDigest(nil)}, now)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -372,7 +376,7 @@ func TestWhoHasNoRoleMayDoNothing(t *testing.T) {
 			continue
 		}
 		target, method := example[r.pattern], methodOf(r.pattern)
-		status, body := c.raw(method, target, "", signedHeader(t, "nobody", method, target, "", time.Now()))
+		status, body := c.raw(method, target, "", c.signed("nobody", method, target, "", time.Now()))
 		if status != http.StatusForbidden || !strings.Contains(body, `"kind":"forbidden"`) {
 			t.Errorf("%s: %d %s", r.pattern, status, body)
 		}
@@ -395,7 +399,7 @@ func TestAViewerReadsAndDoesNothingElse(t *testing.T) {
 			continue
 		}
 		target, method := example[r.pattern], methodOf(r.pattern)
-		status, body := c.raw(method, target, "", signedHeader(t, "vic", method, target, "", time.Now()))
+		status, body := c.raw(method, target, "", c.signed("vic", method, target, "", time.Now()))
 		if refused := status == http.StatusForbidden || status == http.StatusUnauthorized; refused == reads[r.pattern] {
 			t.Errorf("%s: %d %s", r.pattern, status, body)
 		}
@@ -433,7 +437,7 @@ func TestConditionsSeeTheObjectOfARequest(t *testing.T) {
 
 func TestAReplayedRequestIsRefused(t *testing.T) {
 	c := lockedBench(t)
-	h := signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", time.Now())
+	h := c.signed("vic", "GET", "/v1/sessions/s1/live", "", time.Now())
 	if status, body := c.raw("GET", "/v1/sessions/s1/live", "", h); status != http.StatusOK {
 		t.Fatalf("at first: %d %s", status, body)
 	}
@@ -441,11 +445,11 @@ func TestAReplayedRequestIsRefused(t *testing.T) {
 		t.Errorf("again: %d %s", status, body)
 	}
 	for what, at := range map[string]time.Time{"six minutes ago": time.Now().Add(-6 * time.Minute), "in six minutes": time.Now().Add(6 * time.Minute)} {
-		if status, body := c.raw("GET", "/v1/sessions/s1/live", "", signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", at)); status != http.StatusUnauthorized || !strings.Contains(body, "clock") {
+		if status, body := c.raw("GET", "/v1/sessions/s1/live", "", c.signed("vic", "GET", "/v1/sessions/s1/live", "", at)); status != http.StatusUnauthorized || !strings.Contains(body, "clock") {
 			t.Errorf("signed %s: %d %s", what, status, body)
 		}
 	}
-	if status, _ := c.raw("GET", "/v1/sessions/s1/live", "", signedHeader(t, "vic", "GET", "/v1/sessions/s1/live", "", time.Now().Add(-4*time.Minute))); status != http.StatusOK {
+	if status, _ := c.raw("GET", "/v1/sessions/s1/live", "", c.signed("vic", "GET", "/v1/sessions/s1/live", "", time.Now().Add(-4*time.Minute))); status != http.StatusOK {
 		t.Errorf("a clock that is 4 minutes late: %d", status)
 	}
 }
@@ -454,21 +458,21 @@ func TestARequestThatWasSignedForAnotherPlaceOrBodyIsRefused(t *testing.T) {
 	c := lockedBench(t)
 	const target = "/v1/messages?folder=session.s2.0123456789abcdef"
 	for what, h := range map[string]http.Header{
-		"another path":   signedHeader(t, "olga", "POST", "/v1/inputs?folder=session.s2.0123456789abcdef", "hello", time.Now()),
-		"another query":  signedHeader(t, "olga", "POST", "/v1/messages?folder=session.s3.0123456789abcdef", "hello", time.Now()),
-		"another method": signedHeader(t, "olga", "GET", target, "hello", time.Now()),
+		"another path":   c.signed("olga", "POST", "/v1/inputs?folder=session.s2.0123456789abcdef", "hello", time.Now()),
+		"another query":  c.signed("olga", "POST", "/v1/messages?folder=session.s3.0123456789abcdef", "hello", time.Now()),
+		"another method": c.signed("olga", "GET", target, "hello", time.Now()),
 	} {
 		if status, body := c.raw("POST", target, "hello", h); status != http.StatusUnauthorized {
 			t.Errorf("signed for %s: %d %s", what, status, body)
 		}
 	}
-	if status, body := c.raw("POST", target, "hello, changed", signedHeader(t, "olga", "POST", target, "hello", time.Now())); status != http.StatusBadRequest || !strings.Contains(body, "the body is not the one that was signed") {
+	if status, body := c.raw("POST", target, "hello, changed", c.signed("olga", "POST", target, "hello", time.Now())); status != http.StatusBadRequest || !strings.Contains(body, "the body is not the one that was signed") {
 		t.Errorf("another body: %d %s", status, body)
 	}
-	if status, body := c.raw("POST", target, "hello", signedHeader(t, "olga", "POST", target, "hello", time.Now())); status != http.StatusOK {
+	if status, body := c.raw("POST", target, "hello", c.signed("olga", "POST", target, "hello", time.Now())); status != http.StatusOK {
 		t.Errorf("as signed: %d %s", status, body)
 	}
-	key := signedHeader(t, "olga", "POST", target, "hello", time.Now())
+	key := c.signed("olga", "POST", target, "hello", time.Now())
 	key.Add(command.RequestHeader, "x")
 	if status, _ := c.raw("POST", target, "hello", key); status != http.StatusUnauthorized {
 		t.Errorf("with two headers: %d", status)
@@ -567,7 +571,7 @@ func TestTheSeedIsExportedForTheVerifiedPrincipal(t *testing.T) {
 func TestSnapshotsOfAllSessionsAreThoseThatTheCallerMayRead(t *testing.T) {
 	c := lockedBench(t)
 	for _, id := range []string{"s1", "s2"} {
-		if _, err := snapshots.Make(t.Context(), c.server.opts.Chunks, id, time.Now(), nil, func() ([]byte, error) { return nil, nil }); err != nil {
+		if _, err := snapshots.Make(t.Context(), c.server.opts.Chunks, id, "", time.Now(), nil, func() ([]byte, error) { return nil, nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -597,5 +601,180 @@ func TestRequestsOfOnePrincipalAreBounded(t *testing.T) {
 	one.At = later
 	if err := n.use(one, later); err != nil || n.count != 1 {
 		t.Errorf("when the old ones cannot count any more: %v, %d are remembered", err, n.count)
+	}
+}
+
+// Each worker remembers only the requests that were made to it.
+func TestARequestToOneWorkerCountsAtNoOther(t *testing.T) {
+	const live = "/v1/sessions/s1/live"
+	one, other := lockedBench(t), lockedBench(t)
+	h := one.signed("vic", "GET", live, "", time.Now())
+	if status, body := one.raw("GET", live, "", h); status != http.StatusOK {
+		t.Fatalf("where it was made: %d %s", status, body)
+	}
+	if status, body := other.raw("GET", live, "", h); status != http.StatusUnauthorized || !strings.Contains(body, ErrOtherWorker) {
+		t.Errorf("replayed at another worker: %d %s", status, body)
+	}
+	if _, err := command.SignRequest(keyOf(t, "vic"), "vic", command.Request{Method: "GET", Target: live, Body: command.BodyDigest(nil)}, time.Now()); err == nil {
+		t.Error("a request was signed that names no worker")
+	}
+}
+
+// A client goes on when another process answers at the same address, as after a restart.
+func TestAClientSignsForTheWorkerThatAnswers(t *testing.T) {
+	c := lockedBench(t)
+	olga := c.as("olga")
+	before := "the process before"
+	for what, do := range map[string]func() error{
+		"a question": func() error { _, err := olga.Live(t.Context(), "s1"); return err },
+		"its status": func() error {
+			st, err := olga.Status(t.Context())
+			if err == nil && st.Store.ID == "" && st.PID == 0 {
+				err = errors.New("it was told what strangers are told")
+			}
+			return err
+		},
+		"a body": func() error {
+			_, err := olga.PutMessage(t.Context(), "session.s2.0123456789abcdef", "hello")
+			return err
+		},
+		"a stream": func() error {
+			_, err := olga.PutInput(t.Context(), "session.s2.0123456789abcdef",
+				protocol.Input{Kind: protocol.InputFile, Name: "a", Bytes: 1, Digest: command.BodyDigest([]byte("x"))}, io.NopCloser(strings.NewReader("x")))
+			return err
+		},
+	} {
+		olga.worker.Store(&before)
+		if err := do(); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
+// A name of a blob is no secret: who can read Temporal sees it.
+func TestUploadsAreNamedAfterWhoSentThem(t *testing.T) {
+	c := lockedBench(t)
+	const folder = "session.s2.0123456789abcdef"
+	keys := map[string]func(*Client) (string, error){
+		"a message": func(as *Client) (string, error) {
+			m, err := as.PutMessage(t.Context(), folder, "hello")
+			return m.Blob, err
+		},
+		"a file": func(as *Client) (string, error) {
+			in, err := as.PutInput(t.Context(), folder, protocol.Input{Kind: protocol.InputFile, Name: "a", Bytes: 1, Digest: command.BodyDigest([]byte("x"))}, strings.NewReader("x"))
+			return in.Blob, err
+		},
+		"a page": func(as *Client) (string, error) {
+			p, err := as.PutBatchPage(t.Context(), "batch.b2.0123456789abcdef", protocol.BatchPage{Options: []protocol.BatchOptions{{}}, Items: []protocol.BatchItem{{ID: "i", First: []byte(`{}`)}}})
+			return p.Blob, err
+		},
+		"a session's token": func(as *Client) (string, error) {
+			return as.PutToken(t.Context(), "s2", "", "https://git.example.com/a.git", "secret")
+		},
+		"a shared token": func(as *Client) (string, error) {
+			return as.PutToken(t.Context(), "", "batch.b2.0123456789abcdef", "https://git.example.com/a.git", "secret")
+		},
+	}
+	for what, put := range keys {
+		mine, err := put(c.as("olga"))
+		if err != nil {
+			t.Errorf("%s: %v", what, err)
+			continue
+		}
+		if tag, ok := owned.Uploader(mine); !ok || tag != owned.Tag("olga") {
+			t.Errorf("%s of olga's is %s", what, mine)
+		}
+		others, err := put(c.as("ann"))
+		if err != nil || others == mine {
+			t.Errorf("%s of ann's is %s, %v", what, others, err)
+		}
+	}
+	var e *Error
+	if _, err := c.as("ann").PutMessage(t.Context(), folder+"-"+owned.Tag("olga"), "hello"); !errors.As(err, &e) || e.Kind != ErrForbidden {
+		t.Errorf("in the folder of another: %v", err)
+	}
+	open := serve(t, nil)
+	if m, err := open.client("").PutMessage(t.Context(), folder, "hello"); err != nil || !strings.HasPrefix(m.Blob, "owned/"+folder+"/") {
+		t.Errorf("where nobody asks who calls: %s, %v", m.Blob, err)
+	}
+}
+
+// Who enters the code of a login decides whose account the seed has.
+func TestTheCodeOfALoginIsForWhoMayWriteItsSeed(t *testing.T) {
+	c := lockedBench(t)
+	c.law.set(accessFile(t, "  - {name: the seed team, roles: [seed-admin], to: [vic], when: seed == \"team\"}\n"))
+	c.things.objects["host/h1/login-1"] = access.Object{Host: "h1", Seed: "team", Owner: "olga"}
+	c.things.objects["host/h1/login-2"] = access.Object{Host: "h1", Seed: "other", Owner: "vic"}
+	get := func(who, target string) int {
+		h := c.signed(who, "GET", target, "", time.Now())
+		return c.head(t.Context(), target, h)
+	}
+	for target, want := range map[string]map[string]bool{
+		"/v1/exec/login-1?host=h1": {"ann": true, "vic": true, "olga": false, "nobody": false},
+		"/v1/exec/login-2?host=h1": {"ann": true, "vic": false, "olga": false},
+		"/v1/exec/login-3?host=h1": {"ann": true, "vic": false}, // nobody knows it
+		"/v1/exec/login-1":         {"ann": true, "vic": false},
+	} {
+		for who, may := range want {
+			if status := get(who, target); (status == http.StatusOK) != may || !may && status != http.StatusForbidden {
+				t.Errorf("%s by %s: %d", target, who, status)
+			}
+		}
+	}
+}
+
+// head makes a request and returns the status, whatever the body.
+func (c *court) head(ctx context.Context, target string, header http.Header) int {
+	c.Helper()
+	path := strings.TrimPrefix(c.server.Address(), "unix://")
+	tr := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", path)
+	}}
+	defer tr.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, "GET", "http://worker"+target, http.NoBody)
+	if err != nil {
+		c.Fatal(err)
+	}
+	r.Header = header
+	resp, err := (&http.Client{Transport: tr}).Do(r)
+	if err != nil {
+		c.Fatal(err)
+	}
+	resp.Body.Close()
+	return resp.StatusCode
+}
+
+// The supervisor of a stack has the key of its workers, and shows what their status says.
+func TestWhoHasTheKeyOfAWorkerReadsTheStatusAndNothingElse(t *testing.T) {
+	c := lockedBench(t)
+	private := ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32))
+	block, err := ssh.MarshalPrivateKey(private, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client, err := Connect(c.server.Address(), config.API{}, ProofOfWorker(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	if st, err := client.Status(t.Context()); err != nil || st.Store.URL != "" {
+		t.Errorf("a key that the access file does not list is told %+v, %v", st, err)
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(keyOf(t, "worker").PublicKey())))
+	c.law.set(accessFile(t, fmt.Sprintf("  - {name: all, roles: [viewer], to: [everybody]}\nworkers: [%q]\n", line)))
+	if st, err := client.Status(t.Context()); err != nil || st.Store.URL == "" {
+		t.Errorf("the key of a worker is told %+v, %v", st, err)
+	}
+	var e *Error
+	if _, err := client.Live(t.Context(), "s1"); !errors.As(err, &e) || e.Kind != ErrForbidden {
+		t.Errorf("the key of a worker reads a session: %v", err)
+	}
+	c.law.set(accessFile(t, fmt.Sprintf("workers: [%q]\nrevoked: {keys: [%q]}\n", line, ssh.FingerprintSHA256(keyOf(t, "worker").PublicKey()))))
+	if st, err := client.Status(t.Context()); err != nil || st.Store.URL != "" {
+		t.Errorf("a revoked key is told %+v, %v", st, err)
 	}
 }

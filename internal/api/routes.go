@@ -6,6 +6,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -17,6 +18,8 @@ type route struct {
 	// open routes also answer callers without a principal. The status tells them less, and the
 	// other routes need a proof of their own.
 	open bool
+	// worker routes also answer to who has the key of a worker, such as the supervisor of a stack.
+	worker bool
 	// head says that the signed digest is of the first line of the body only, which has the
 	// digests of the rest.
 	head bool
@@ -37,7 +40,7 @@ type need struct {
 
 // routes are all places of the API.
 var routes = []route{
-	{pattern: "GET /v1/status", serve: (*Server).status, needs: anybody, open: true},
+	{pattern: "GET /v1/status", serve: (*Server).status, needs: anybody, open: true, worker: true},
 	{pattern: "GET /v1/login", serve: (*Server).loginSettings, needs: anybody, open: true},
 	{pattern: "POST /v1/login", serve: (*Server).logIn, needs: anybody, open: true},
 	{pattern: "POST /v1/whoami", serve: (*Server).whoami, needs: anybody, open: true},
@@ -104,16 +107,17 @@ func session(verb access.Verb) func(*http.Request) (need, error) {
 	}
 }
 
-// hostCommand is about a command on a host, which the caller names. Only who began a
-// login knows the name of its command.
+// hostCommand is about a command on a host, which the caller names. A login shows a code.
+// Whoever enters the code decides whose login the seed gets, so it is for those who may
+// write that seed.
 func hostCommand(r *http.Request) (need, error) {
 	id, err := named(r, "id of a command", "id")
 	host := r.URL.Query().Get("host")
 	if err == nil && host != "" && !namePattern.MatchString(host) {
 		err = problem(http.StatusBadRequest, ErrBadInput, "host=%.100q is not the name of a host", host)
 	}
-	if err == nil && strings.HasPrefix(id, "login-") {
-		return need{begins: access.SeedWrite}, nil
+	if strings.HasPrefix(id, protocol.LoginPrefix) {
+		return need{verb: access.SeedWrite, command: id, object: access.Object{Host: host}}, err
 	}
 	return need{verb: access.HostExec, command: id, object: access.Object{Host: host}}, err
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
 	"crypto/tls"
@@ -18,6 +19,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -79,6 +81,7 @@ type Server struct {
 	once   sync.Once
 	token  [32]byte // a digest, so that a comparison does not reveal the length
 	nonces nonces
+	id     string // of this process, for [command.WorkerHeader]
 }
 
 var errClosing = errors.New("the worker stops")
@@ -97,7 +100,7 @@ func Serve(opts Options) (*Server, error) {
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})
 	}
-	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), token: sha256.Sum256([]byte(opts.Token))}
+	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), id: rand.Text(), token: sha256.Sum256([]byte(opts.Token))}
 	if err := s.listen(); err != nil {
 		return nil, fmt.Errorf("serve the API on %s: %w", opts.Listen, err)
 	}
@@ -213,6 +216,7 @@ func (s *Server) Close() error {
 
 func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set(command.WorkerHeader, s.id)
 		if s.opts.Token != "" && !s.needsNoToken(r) {
 			shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 			digest := sha256.Sum256([]byte(shown))

@@ -63,7 +63,7 @@ func (s *Server) upload(w http.ResponseWriter, r *http.Request) {
 		}
 		next = owning(entries, next)
 	}
-	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, time.Now(), entries, next)
+	m, err := snapshots.Make(r.Context(), s.opts.Chunks, session, by(r.Context(), ""), time.Now(), entries, next)
 	switch {
 	case errors.Is(err, snapshots.ErrLacking):
 		err = problem(http.StatusConflict, ErrIncomplete, "%v", err).hinted("send it again")

@@ -45,7 +45,13 @@ func (s *Server) gitToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	blob, err := workspaces.StoreToken(r.Context(), s.opts.Store, session, folder, repo, string(token))
+	if folder != "" {
+		if folder, err = folderOf(r); err != nil {
+			s.fail(w, err)
+			return
+		}
+	}
+	blob, err := workspaces.StoreToken(r.Context(), s.opts.Store, session, folder, repo, string(token), by(r.Context(), ""))
 	if err != nil {
 		s.fail(w, ownedProblem(err))
 		return

@@ -31,9 +31,10 @@ func StartVerdict(ctx workflow.Context) Verdict {
 
 // Claim returns an error if a start that was signed was used before: anybody who may write
 // to Temporal can start an ended workflow again with its own input. It waits for the store.
-// schedule is the id of the Schedule for which a standing command was signed, or empty.
-func Claim(ctx workflow.Context, name string, v Verdict, schedule string) error {
-	if v.Nonce == "" || Version(ctx) < 2 {
+// schedule is the id of the Schedule for which a standing command was signed, or empty. It
+// also returns an error if the start reads what its principal may not read.
+func Claim(ctx workflow.Context, name string, v Verdict, schedule string, reads *protocol.StartReads) error {
+	if v.Nonce == "" && reads == nil || Version(ctx) < 2 {
 		return nil
 	}
 	info := workflow.GetInfo(ctx)
@@ -42,7 +43,7 @@ func Claim(ctx workflow.Context, name string, v Verdict, schedule string) error 
 		StartToCloseTimeout: time.Minute, Summary: "has this start been used before?",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 	}), protocol.ActivityClaimStart, protocol.ClaimStart{
-		Workflow: info.WorkflowExecution.ID, Run: info.FirstRunID, Nonce: v.Nonce, At: v.At, Schedule: schedule,
+		Workflow: info.WorkflowExecution.ID, Run: info.FirstRunID, Nonce: v.Nonce, At: v.At, Schedule: schedule, Reads: reads,
 	}).Get(ctx, &out)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -17,6 +18,8 @@ type Command struct {
 	command.Received // Judge sets Now
 	Verb             access.Verb
 	Object           access.Object
+	// Lent are blobs of others that the command may name. The caller judges them.
+	Lent []string
 }
 
 // A Verdict says whether a command counts. Its JSON is part of histories.
@@ -48,6 +51,10 @@ func (k *Keeper) Judge(c Command) Verdict {
 	answer := k.decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
 	if !answer.Allowed {
 		v.Refused = answer.Reason
+		return v
+	}
+	if key := foreign(signed.Args, signed.Principal, c.Lent); key != "" {
+		v.Refused = fmt.Sprintf("it names %.200q, which %s did not upload: upload it again", key, signed.Principal)
 		return v
 	}
 	v.Binding = answer.Binding

@@ -82,7 +82,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			err = refusal(name, v)
 		}
 		if err == nil && !claimed[name] {
-			err = Claim(ctx, name, v, standsFor(in.Args))
+			err = Claim(ctx, name, v, standsFor(in.Args), nil)
 		}
 		if err != nil {
 			g.recordStart(ctx, name, r, in.Args, v.Principal, err)

@@ -28,6 +28,9 @@ const (
 	// RequestHeader has the proof of a request: base64url without padding of the JSON of a
 	// [Proof].
 	RequestHeader = "Fairlead-Request"
+	// WorkerHeader is in each answer: the id of the process that answers, a new one at each
+	// start. A process knows the requests that were made to it, and takes no others.
+	WorkerHeader = "Fairlead-Worker"
 	// MaxRequestHeader bounds the header, in bytes. A signature by a certificate with RSA
 	// keys has 4 KiB.
 	MaxRequestHeader = 12 << 10
@@ -37,6 +40,9 @@ const (
 type Request struct {
 	Method string
 	Target string // path and query, as in the request line
+	// Worker is the id of the process that is asked, as the header [WorkerHeader] of its answers
+	// has it. No other process takes the request.
+	Worker string
 	// Body is the SHA-256 of the body in hex. For an uploaded tree it is that of the first
 	// line, which has the digests of all that follows.
 	Body string
@@ -48,6 +54,7 @@ type Proof struct {
 	Body      string `json:"body"`
 	Nonce     string `json:"nonce"`
 	Principal string `json:"principal"`
+	Worker    string `json:"worker"`
 	// Signature is the base64 between the lines BEGIN and END SSH SIGNATURE.
 	Signature string `json:"signature"`
 }
@@ -60,14 +67,15 @@ type requestStatement struct {
 	Nonce     string `json:"nonce"`
 	Principal string `json:"principal"`
 	Target    string `json:"target"`
+	Worker    string `json:"worker"`
 }
 
 func (p Proof) message(method, target string) ([]byte, error) {
-	s := requestStatement{p.At, p.Body, method, p.Nonce, p.Principal, target}
-	for _, part := range []string{s.At, s.Body, s.Method, s.Nonce, s.Principal, s.Target} {
+	s := requestStatement{p.At, p.Body, method, p.Nonce, p.Principal, target, p.Worker}
+	for _, part := range []string{s.At, s.Body, s.Method, s.Nonce, s.Principal, s.Target, s.Worker} {
 		switch {
 		case part == "":
-			return nil, errors.New("a signed request names its principal, its method, its target, its body, its time and a nonce")
+			return nil, errors.New("a signed request names its principal, its method, its target, its body, its worker, its time and a nonce")
 		case !utf8.ValidString(part): // two such strings could be the same JSON
 			return nil, errors.New("a signed request is text in UTF-8")
 		}
@@ -82,7 +90,7 @@ const (
 
 // SignRequest returns the value of [RequestHeader]. The key may be a certificate's.
 func SignRequest(key ssh.Signer, principal string, r Request, now time.Time) (string, error) {
-	p := Proof{At: timeText(now), Body: r.Body, Nonce: rand.Text(), Principal: principal}
+	p := Proof{At: timeText(now), Body: r.Body, Nonce: rand.Text(), Principal: principal, Worker: r.Worker}
 	message, err := p.message(r.Method, r.Target)
 	if err != nil {
 		return "", fmt.Errorf("sign %s %s: %w", r.Method, r.Target, err)
@@ -131,7 +139,7 @@ func ParseProof(header string) (Proof, error) {
 	for _, f := range []struct {
 		name, text string
 		max        int
-	}{{"at", p.At, maxWord}, {"body", p.Body, hex.EncodedLen(sha256.Size)}, {"nonce", p.Nonce, maxWord}, {"principal", p.Principal, maxPrincipal}, {"signature", p.Signature, MaxRequestHeader}} {
+	}{{"at", p.At, maxWord}, {"body", p.Body, hex.EncodedLen(sha256.Size)}, {"nonce", p.Nonce, maxWord}, {"principal", p.Principal, maxPrincipal}, {"worker", p.Worker, maxWord}, {"signature", p.Signature, MaxRequestHeader}} {
 		if f.text == "" || len(f.text) > f.max {
 			return Proof{}, fmt.Errorf("its field %s has %d bytes, and 1 to %d are allowed", f.name, len(f.text), f.max)
 		}
@@ -147,12 +155,15 @@ type SignedRequest struct {
 	// Fingerprint is that of the key, without its certificate.
 	Fingerprint string
 	Body        string // as in Request
+	Worker      string // the same
 	At          time.Time
 	Nonce       string
+	// ByWorker says that who signed has the key of a worker, which is [access.Worker].
+	ByWorker bool
 }
 
 // CheckRequest verifies a request by its header. The error wraps one of the Err values. The
-// caller compares the body, and refuses nonces that were used.
+// caller compares the worker and the body, and refuses nonces that were used.
 func CheckRequest(header, method, target string, a *access.Access, now time.Time) (SignedRequest, error) {
 	if header == "" {
 		return SignedRequest{}, ErrUnsigned
@@ -180,6 +191,11 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 	if why := a.Revoked(key); why != "" {
 		return SignedRequest{}, fmt.Errorf("%w: %s", ErrRevoked, why)
 	}
+	if p.Principal == access.Worker {
+		if _, err := sshsig.Verify(armored, RequestNamespace, message, a.Workers(), now); err == nil {
+			return SignedRequest{Principal: p.Principal, Key: key, Fingerprint: ssh.FingerprintSHA256(key), Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce, ByWorker: true}, nil
+		}
+	}
 	who, err := sshsig.Verify(armored, RequestNamespace, message, a.Signers(), now)
 	switch {
 	case err != nil:
@@ -195,7 +211,7 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 			return SignedRequest{}, fmt.Errorf("%w: certificate %.100q: %w", ErrSignature, cert.KeyId, err)
 		}
 	}
-	return SignedRequest{Principal: who, Groups: groups, Key: key, Fingerprint: fingerprint, Body: p.Body, At: at, Nonce: p.Nonce}, nil
+	return SignedRequest{Principal: who, Groups: groups, Key: key, Fingerprint: fingerprint, Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce}, nil
 }
 
 // BodyDigest is the digest of a body for [Request].

@@ -13,7 +13,7 @@ import (
 	"fairlead.dev/fairlead/internal/command"
 )
 
-var aRequest = command.Request{Method: "POST", Target: "/v1/messages?folder=x", Body: command.BodyDigest([]byte("hello"))}
+var aRequest = command.Request{Method: "POST", Target: "/v1/messages?folder=x", Worker: "W", Body: command.BodyDigest([]byte("hello"))}
 
 func signedRequest(t testing.TB, seed byte, who string) string {
 	t.Helper()
@@ -48,7 +48,7 @@ func changed(t testing.TB, header string, fields map[string]any) string {
 func TestASignedRequestCountsForItsPrincipalPlaceAndTime(t *testing.T) {
 	h := signedRequest(t, 1, "alice")
 	r, err := command.CheckRequest(h, aRequest.Method, aRequest.Target, team(t, ""), noon)
-	if err != nil || r.Principal != "alice" || r.Body != aRequest.Body || r.Nonce == "" || !r.At.Equal(noon) {
+	if err != nil || r.Principal != "alice" || r.Body != aRequest.Body || r.Worker != aRequest.Worker || r.Nonce == "" || !r.At.Equal(noon) {
 		t.Fatalf("%+v, %v", r, err)
 	}
 	for what, c := range map[string]struct {
@@ -67,6 +67,8 @@ func TestASignedRequestCountsForItsPrincipalPlaceAndTime(t *testing.T) {
 		"a revoked person":       {h, "POST", aRequest.Target, "revoked: {people: [alice]}", noon, command.ErrSignature},
 		"another body":           {changed(t, h, map[string]any{"body": command.BodyDigest(nil)}), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"another nonce":          {changed(t, h, map[string]any{"nonce": "n"}), "POST", aRequest.Target, "", noon, command.ErrSignature},
+		"another worker":         {changed(t, h, map[string]any{"worker": "V"}), "POST", aRequest.Target, "", noon, command.ErrSignature},
+		"no worker":              {changed(t, h, map[string]any{"worker": ""}), "POST", aRequest.Target, "", noon, command.ErrMalformed},
 		"a worker's key":         {signedRequest(t, 5, "alice"), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"a field too many":       {changed(t, h, map[string]any{"more": "x"}), "POST", aRequest.Target, "", noon, command.ErrMalformed},
 		"a field too few":        {changed(t, h, map[string]any{"nonce": ""}), "POST", aRequest.Target, "", noon, command.ErrMalformed},

@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -122,13 +121,12 @@ func (d *Desk) Certify(ctx context.Context, r Request) (Certificate, error) {
 		return Certificate{}, err
 	}
 	now := d.opts.Now()
-	cert := &ssh.Certificate{Key: key, CertType: ssh.UserCert, KeyId: who.Principal + "/" + rand.Text(), ValidPrincipals: []string{who.Principal},
-		ValidAfter: uint64(now.Add(-skew).Unix()), ValidBefore: uint64(now.Add(d.opts.Lifetime).Unix())}
-	if err := access.SetGroups(cert, who.Groups); err != nil {
-		return Certificate{}, fmt.Errorf("%w: claim %q of %s: %w: let the issuer send only groups that the access file names", ErrRefused, d.verifier.claims.Groups, who.Principal, err)
-	}
-	if err := cert.SignCert(rand.Reader, ca); err != nil {
-		return Certificate{}, fmt.Errorf("%w: sign a certificate: %w", ErrKey, err)
+	cert, err := Issue(ca, key, who.Principal, who.Groups, d.opts.Lifetime, now)
+	switch {
+	case errors.Is(err, ErrRefused):
+		return Certificate{}, fmt.Errorf("%w: claim %q: let the issuer send only groups that the access file names", err, d.verifier.claims.Groups)
+	case err != nil:
+		return Certificate{}, err
 	}
 	line := ssh.MarshalAuthorizedKey(cert)
 	if err := d.counts(r, who.Principal, line, now); err != nil {

@@ -11,6 +11,9 @@
 //	owned/<kind>.<id>.<occasion>/missed            nobody has been known to need the folder since this blob was written
 //	owned/<kind>.<id>.<occasion>/condemned         nobody may start to use the folder any more
 //
+// The occasion of a folder that a principal uploads to ends in a dash and the principal's tag (see
+// [Tag]). Where commands are signed, nobody else's commands may name its blobs.
+//
 // A folder is deleted as a whole when Temporal knows neither its owner nor any holder,
 // twice, a day apart, and nothing was written to the folder for a week. An ended workflow
 // still needs its blobs for as long as it can be queried or reset. The store has no

@@ -32,7 +32,7 @@ const (
 	condemned = "condemned"
 
 	ownerRule  = `(session|batch|schedule)\.([a-z0-9][a-z0-9._-]{0,62})`
-	folderRule = ownerRule + `\.([0-9a-f]{16})`
+	folderRule = ownerRule + `\.([0-9a-f]{16})(?:-([0-9a-f]{32}))?`
 )
 
 var (
@@ -97,7 +97,7 @@ func Parse(key string) (folder, family string, ok bool) {
 	if m == nil {
 		return "", "", false
 	}
-	return m[1], m[5], true
+	return m[1], m[6], true
 }
 
 // Is reports whether key is that of a blob of the family.

@@ -308,6 +308,32 @@ func TestNoMoreIsDeletedAtATimeThanIsAllowed(t *testing.T) {
 	}
 }
 
+func TestAFolderBelongsToOnePrincipal(t *testing.T) {
+	const folder = "session.a.b-c.0123456789abcdef"
+	anns, ok := FolderOf(folder, "ann")
+	if owner, is := OwnerOf(anns); !ok || !is || owner != (Owner{Session, "a.b-c"}) {
+		t.Fatalf("%s is of %v", anns, owner)
+	}
+	if again, ok := FolderOf(anns, "ann"); !ok || again != anns {
+		t.Errorf("it is now %s, %v", again, ok)
+	}
+	for name, who := range map[string]string{anns: "bob", "session.a": "ann", anns + "0": "ann", anns + "-" + Tag("bob"): "bob"} {
+		if f, ok := FolderOf(name, who); ok {
+			t.Errorf("%s of %s is %s", name, who, f)
+		}
+	}
+	key := In(anns, Inputs) + "/" + strings.Repeat("0", 64)
+	if f, family, ok := Parse(key); !ok || f != anns || family != Inputs {
+		t.Errorf("%s is of %s, %s", key, f, family)
+	}
+	if tag, ok := Uploader(key); !ok || tag != Tag("ann") {
+		t.Errorf("%s is of %q", key, tag)
+	}
+	if f, ok := folderOf(key); !ok || f != anns {
+		t.Errorf("a sweep sees %s", f)
+	}
+}
+
 func TestOnlyBlobsInFoldersAreNamed(t *testing.T) {
 	b := Owner{Batch, "night.0123456789abcdef"}
 	folder := b.RunFolder("run")

@@ -1,5 +1,8 @@
 package protocol
 
+// LoginPrefix begins the ids of commands that log in for a seed.
+const LoginPrefix = "login-"
+
 // Concerns returns the host that a command is about, for conditions of the access file.
 func (h HostTaskInput) Concerns() (host, seed string) { return h.Host.Name, "" }
 

@@ -345,7 +345,7 @@ func (s *supervisor) announce(ctx context.Context) {
 		if address == "" {
 			address = s.conf[n].API.Listen
 		}
-		c, err := api.Connect(address, s.conf[n].API, api.Proof{})
+		c, err := api.Connect(address, s.conf[n].API, proofOf(&s.conf[n]))
 		if err != nil {
 			s.log.Error("the worker's API cannot be asked", "worker", workerName(n), "err", err)
 			return
@@ -371,6 +371,14 @@ func (s *supervisor) announce(ctx context.Context) {
 			s.opts.Ready(info)
 		}
 	}
+}
+
+// proofOf is what the supervisor shows the API of a worker that it starts.
+func proofOf(conf *config.Config) api.Proof {
+	if conf.Authority != config.AuthorityRequired || conf.WorkerKey == "" {
+		return api.Proof{}
+	}
+	return api.ProofOfWorker(conf.WorkerKey)
 }
 
 // look asks the n-th worker for its status, unless that of its current process is known,

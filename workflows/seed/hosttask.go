@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/overseer"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -98,6 +99,9 @@ type LoginSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
+// Concerns implements what conditions of the access file see of a login's start.
+func (in LoginSeedInput) Concerns() (host, seed string) { return in.Host.Name, in.Name }
+
 // loginTime is longer than codex's own 15 minutes, so that codex reports the timeout
 // itself.
 const loginTime = 16 * time.Minute
@@ -114,7 +118,13 @@ const (
 // up.
 func LoginSeed(ctx workflow.Context, in LoginSeedInput) (CaptureSeedResult, error) {
 	out := CaptureSeedResult{Name: in.Name}
-	err := putSeed(kit.SetUp(ctx, "ask seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
+	err := workflow.SetQueryHandler(ctx, protocol.QueryObject, func() (access.Object, error) {
+		return access.Object{Owner: in.By, Host: in.Host.Name, Seed: in.Name}, nil
+	})
+	if err != nil {
+		return out, err
+	}
+	err = putSeed(kit.SetUp(ctx, "ask seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ask: true, By: in.By,
 		Ref: protocol.SeedRef{Name: in.Name, Kind: "chatgpt"}})
 	if err != nil {
 		return out, err

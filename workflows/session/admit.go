@@ -1,11 +1,15 @@
 package session
 
 import (
+	"cmp"
+	"slices"
+
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -71,12 +75,46 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),
+			Lent:     lent(in),
 		})}
 	}).Get(&a)
 	if err == nil && a.Start.Refused != "" {
 		err = kit.Refuse(protocol.RefusedForbidden, "start session %s: %s", in.ID, a.Start.Refused)
 	}
 	return a, err
+}
+
+// lent are the files of the session that is forked. Their names may be those of others' blobs:
+// see startReads.
+func lent(in Input) (all []string) {
+	if in.Options.From == "" {
+		return nil
+	}
+	for _, f := range in.Options.Files {
+		if owned.Is(f.Blob, owned.Inputs) {
+			all = append(all, f.Blob)
+		}
+	}
+	return all
+}
+
+// startReads is what the session begins with that its principal must be allowed to read; nil
+// if that is nothing, or nobody asks.
+func startReads(in Input, start authority.Verdict) *protocol.StartReads {
+	r := &protocol.StartReads{Principal: start.Principal, Groups: start.Groups, Session: in.ID, Snapshot: cmp.Or(in.Options.From, in.Options.Workspace.Snapshot)}
+	for _, key := range lent(in) {
+		folder, _, _ := owned.Parse(key)
+		if tag, _ := owned.Uploader(key); tag != owned.Tag(start.Principal) {
+			owner, _ := owned.OwnerOf(folder)
+			r.Owners = append(r.Owners, owner.String())
+		}
+	}
+	slices.Sort(r.Owners)
+	r.Owners = slices.Compact(r.Owners)
+	if in.Carry != nil || r.Principal == "" || r.Snapshot == "" && len(r.Owners) == 0 {
+		return nil
+	}
+	return r
 }
 
 // startObject is what conditions of the access file see of a session that begins.

@@ -7,12 +7,14 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -133,7 +135,8 @@ func whyCommand(a *core.App) *cobra.Command {
 		Use: "why WHO VERB [OBJECT]", Short: "which binding allows a request, or why none does", Args: cobra.RangeArgs(2, 3),
 		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
 tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
-Exit 0: a binding allows it. Exit 6: none does.`,
+Exit 0: a binding allows it. Exit 6: none does. WHO may be token:NAME: then a worker says who made
+that token, its roles and its scope, which needs token.write, and its owner must be allowed the same.`,
 		Example: "  ctl access why alice accept release-42.1\n  ctl access why bob host.exec host:web-1 --file access.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := fmt.Sprintf("whether %s may %s", args[0], strings.Join(args[1:], " "))
@@ -151,6 +154,13 @@ Exit 0: a binding allows it. Exit 6: none does.`,
 				}
 			}
 			answer := f.Decide(r)
+			if name, is := access.TokenName(r.Who); is {
+				t, err := tokenOf(c.Context(), a, doing, name)
+				if err != nil {
+					return err
+				}
+				answer = f.DecideToken(t, r, time.Now())
+			}
 			v := answerView{Who: r.Who, Verb: r.Verb, Object: r.Object, Answer: answer}
 			if err := a.Print().Show(v, func(p *core.Printer) { explain(p, v) }); err != nil {
 				return err
@@ -164,6 +174,25 @@ Exit 0: a binding allows it. Exit 6: none does.`,
 	fileFlag(c, &file)
 	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the login names, in addition to those of the file")
 	return c
+}
+
+// tokenOf asks a worker about an API token.
+func tokenOf(ctx context.Context, a *core.App, doing, name string) (access.Token, error) {
+	var all []access.Token
+	err := conn.EachWorker(ctx, a, func(ctx context.Context, w *api.Client) (err error) {
+		ctx, cancel := a.Bounded(ctx, conn.WorkerWait)
+		defer cancel()
+		all, err = w.APITokens(ctx)
+		return err
+	})
+	if err != nil {
+		return access.Token{}, conn.APIFailure(doing, err)
+	}
+	i := slices.IndexFunc(all, func(t access.Token) bool { return t.Name == name })
+	if i < 0 {
+		return access.Token{}, core.NotFound("%s: there is no token %s", doing, name)
+	}
+	return all[i], nil
 }
 
 type answerView struct {

@@ -295,8 +295,16 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 		statuses = append(statuses, st)
 		views = append(views, WorkerView{
 			Identity: st.Identity, PID: st.PID, TaskQueues: st.TaskQueues, API: st.API, Reachable: true,
-			Ready: st.Ready, Zone: st.Zone, Version: st.Version, StoreID: st.Store.ID, PayloadKey: st.PayloadKey, Problem: st.Waits,
+			Ready: st.Ready, Zone: st.Zone, Version: st.Version, StoreID: st.Store.ID, PayloadKey: st.PayloadKey, Problem: problemOf(st),
 		})
 	}
 	return append(views, silent...), statuses, nil
+}
+
+// problemOf says what a worker waits for, or what is wrong though it works.
+func problemOf(st api.Status) string {
+	if st.Waits == "" && st.Access != nil && st.Access.Broken != "" {
+		return core.Clean("its last good access file is in force, because the newest cannot be used: " + st.Access.Broken)
+	}
+	return st.Waits
 }

@@ -24,6 +24,7 @@ const (
 	fromUnix        = "unix"
 	fromKey         = "ssh_key"
 	fromCertificate = "certificate"
+	fromToken       = "token"
 )
 
 // A view is the JSON of `ctl whoami` and `ctl login`.
@@ -31,12 +32,15 @@ type view struct {
 	Principal string   `json:"principal"`
 	Groups    []string `json:"groups"`
 	// Roles is left out if nobody could tell.
-	Roles       *[]access.Role `json:"roles,omitempty"`
-	Key         string         `json:"key"`         // fingerprint, or empty
-	Certificate string         `json:"certificate"` // id, or empty
-	ExpiresAt   *time.Time     `json:"expires_at"`
-	Source      string         `json:"source"` // unix, ssh_key, certificate or token
-	Note        string         `json:"note,omitempty"`
+	Roles *[]access.Role `json:"roles,omitempty"`
+	// Owner and Verbs are as in api.Caller.
+	Owner       string        `json:"owner,omitempty"`
+	Verbs       []access.Verb `json:"verbs,omitempty"`
+	Key         string        `json:"key"`         // fingerprint, or empty
+	Certificate string        `json:"certificate"` // id, or empty
+	ExpiresAt   *time.Time    `json:"expires_at"`
+	Source      string        `json:"source"` // unix, ssh_key, certificate or token
+	Note        string        `json:"note,omitempty"`
 }
 
 func viewOf(l *signkey.Login) view {
@@ -65,7 +69,8 @@ func Whoami(a *core.App) *cobra.Command {
 		Use: "whoami", Short: "the principal of the commands of this ctl, with groups and roles", Args: cobra.NoArgs,
 		Long: `Shows the principal whose commands ctl gives, and until when. Groups and roles come from the
 access file if the config names it and it can be read here, and otherwise from a worker. If
-neither can be read, roles are left out, and a note says why.`,
+neither can be read, roles are left out, and a note says why. With an API token, a worker also
+says who made the token, and what it may do: never more than that person.`,
 		Example: "  ctl whoami\n  ctl whoami -o json | jq -r .expires_at",
 		RunE: func(c *cobra.Command, _ []string) error {
 			v, err := who(c.Context(), a)
@@ -93,7 +98,15 @@ func tell(p *core.Printer, v view) {
 	}
 	p.Fields(core.Plain("principal"), core.Painted(core.Bold, v.Principal), core.Plain("groups"), core.Plain(strings.Join(v.Groups, ", ")),
 		core.Plain("roles"), core.Plain(roles), core.Plain("source"), core.Plain(v.Source), core.Plain("key"), core.Plain(v.Key),
-		core.Plain("certificate"), core.Plain(v.Certificate), core.Plain("until"), core.Plain(until), core.Plain("note"), core.Plain(v.Note))
+		core.Plain("certificate"), core.Plain(v.Certificate), core.Plain("token of"), core.Plain(v.Owner), core.Plain("may"), core.Plain(may(v.Verbs)), core.Plain("until"), core.Plain(until), core.Plain("note"), core.Plain(v.Note))
+}
+
+func may(verbs []access.Verb) string {
+	var names []string
+	for _, v := range verbs {
+		names = append(names, string(v))
+	}
+	return strings.Join(names, ", ")
 }
 
 func who(ctx context.Context, a *core.App) (view, error) {
@@ -118,18 +131,21 @@ func who(ctx context.Context, a *core.App) (view, error) {
 		}
 		v.Groups = append([]string{}, v.Groups...)
 	}
+	if _, is := access.TokenName(name); is {
+		v.Source = fromToken
+	}
 	caller, err := roles(ctx, a, conf, key, v)
 	if err != nil {
 		v.Note = "roles are not known: " + err.Error()
 		return v, nil
 	}
-	v.Groups, v.Roles = caller.Groups, &caller.Roles
+	v.Groups, v.Roles, v.Owner, v.Verbs = caller.Groups, &caller.Roles, caller.Owner, caller.Verbs
 	return v, nil
 }
 
-// roles asks the access file, or else a worker.
+// roles asks the access file, or else a worker. Only workers know tokens.
 func roles(ctx context.Context, a *core.App, conf *config.Config, key ssh.Signer, v view) (api.Caller, error) {
-	if conf.Access != "" {
+	if conf.Access != "" && v.Source != fromToken {
 		if data, err := core.ReadSmall("access", conf.Access, access.MaxFile); err == nil {
 			f, err := access.Parse(data)
 			if err != nil {

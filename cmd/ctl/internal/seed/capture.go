@@ -117,7 +117,7 @@ func login(ctx context.Context, a *core.App, zone, host, name string) error {
 	if err != nil {
 		return err
 	}
-	id := "login-" + core.RandomID()
+	id := protocol.LoginPrefix + core.RandomID()
 	run, err := t.Start(ctx, doing, client.StartWorkflowOptions{
 		ID: protocol.HostTaskID(h.Name, id), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: doing,
 	}, protocol.TypeLogin, seed.LoginSeedInput{ID: id, Name: name, Host: *h.Spec, By: core.Person()})

@@ -187,6 +187,8 @@ func (v *statusView) text(p *core.Printer) {
 			state = core.Painted(core.Red, "its API does not answer")
 		} else if !w.Ready {
 			state = core.Painted(core.Yellow, "waits for "+w.Problem)
+		} else if w.Problem != "" {
+			state = core.Painted(core.Yellow, "ready; "+w.Problem)
 		}
 		name := w.Identity
 		if id, ok := api.ParseIdentity(w.Identity); ok {

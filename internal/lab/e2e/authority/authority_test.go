@@ -2,6 +2,7 @@ package authority
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -130,5 +131,19 @@ func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testi
 	})
 	if !strings.Contains(last.Stderr, "alice is revoked") {
 		t.Errorf("the refusal is %v", last)
+	}
+}
+
+// The supervisor of `ctl up` asks the workers with their own key.
+func TestTheStackKnowsTheStoreOfAWorkerThatAsksWhoCalls(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(e2e.Lab.Dir, "state", "stack.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v struct {
+		Store struct{ URL, ID string } `json:"store"`
+	}
+	if err := json.Unmarshal(data, &v); err != nil || v.Store.URL == "" || v.Store.ID == "" {
+		t.Errorf("stack.json has the store %+v, %v", v.Store, err)
 	}
 }

@@ -1,0 +1,66 @@
+package authority
+
+import (
+	"bytes"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/internal/access"
+)
+
+func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	write := func(text string, mode os.FileMode) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(path, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const good = "people: [{name: ann, keys: []}]\nbindings: [{name: all, roles: [viewer], to: [ann]}]\n"
+	write(good, 0o600)
+	var log bytes.Buffer
+	k, err := Open(path, slog.New(slog.NewTextHandler(&log, nil)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := k.Standing()
+	if first.Path != path || first.Digest != k.Current().Digest || first.Since.IsZero() || first.Broken != "" {
+		t.Errorf("at first: %+v", first)
+	}
+	may := func(verb access.Verb) bool { return k.Decide(access.Request{Who: "ann", Verb: verb}).Allowed }
+	for says, breaks := range map[string]func(){
+		"roles":         func() { write(strings.Replace(good, "viewer", "king", 1), 0o600) },
+		"chmod go-w":    func() { write(strings.Replace(good, "viewer", "admin", 1), 0o622) },
+		"no such file":  func() { _ = os.Remove(path) },
+		"a bad ending:": func() { write(good+"a bad ending:", 0o600) },
+	} {
+		log.Reset()
+		breaks()
+		k.Reload()
+		k.Reload()
+		st := k.Standing()
+		if st.Broken == "" || st.Digest != first.Digest || !st.Since.Equal(first.Since) {
+			t.Errorf("%s: %+v", says, st)
+		}
+		if !may(access.SessionRead) || may(access.TokenWrite) {
+			t.Errorf("%s: the last good file is not in force", says)
+		}
+		if n := strings.Count(log.String(), "the last good one stays in force"); n != 1 {
+			t.Errorf("%s: it is logged %d times: %s", says, n, log.String())
+		}
+		if says != "a bad ending:" && !strings.Contains(st.Broken, says) {
+			t.Errorf("%s: %s", says, st.Broken)
+		}
+	}
+	write(strings.Replace(good, "viewer", "admin", 1), 0o600)
+	k.Reload()
+	if st := k.Standing(); st.Broken != "" || st.Digest == first.Digest || !may(access.TokenWrite) {
+		t.Errorf("a good one again: %+v", st)
+	}
+}
