@@ -3,6 +3,7 @@
 package authority
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -22,12 +23,13 @@ var keys string
 // signs with that key in the name of alice, and nobody signs nothing.
 const bindings = `
 groups:
-  - {name: builders, members: [alice, dave]}
+  - {name: builders, members: [alice, olaf, dave]}
 bindings:
   - {name: root, roles: [admin], to: [root]}
   - {name: everybody looks, roles: [viewer], to: [vera]}
   - {name: builders run, roles: [operator], to: ["group:builders"]}
-  - {name: approvers decide, roles: [approver], to: [bob, carol], when: 'owner != who'}
+  - {name: guests look, roles: [viewer], to: ["group:guests"]}
+  - {name: approvers decide, roles: [approver], to: [bob, carol, "group:deciders"], when: 'owner != who'}
 revoked: {people: [dave]}
 `
 
@@ -38,12 +40,17 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	keys = dir
-	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir)
-	if err := makeKeys(); err != nil {
+	if err := errors.Join(openProvider(), makeKeys()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	defer os.RemoveAll(dir)
+	login, err := ofPage(`login: .*`, "https://id.example.com", provider.URL, "certificate_key: ca", "certificate_key: "+dir+"/ca")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir) + login
 	e2e.MainWith(m, config, func() error {
 		// Without --config, ctl is root's.
 		at := filepath.Join(e2e.Lab.Dir, "config", "fairlead")
@@ -60,9 +67,9 @@ func TestMain(m *testing.M) {
 
 func makeKeys() error {
 	var people strings.Builder
-	workers := ""
+	workers, authority := "", ""
 	people.WriteString("people:\n")
-	for _, name := range []string{"root", "alice", "bob", "carol", "dave", "vera", "mallory", "worker"} {
+	for _, name := range []string{"root", "alice", "bob", "carol", "olaf", "dave", "vera", "mallory", "worker", "ca"} {
 		file := filepath.Join(keys, name)
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
 			return fmt.Errorf("ssh-keygen: %w: %s", err, out)
@@ -75,6 +82,8 @@ func makeKeys() error {
 		switch name {
 		case "worker":
 			workers = fmt.Sprintf("workers: [%q]\n", line)
+		case "ca":
+			authority = line
 		case "mallory":
 		default:
 			fmt.Fprintf(&people, "  - {name: %s, keys: [%q]}\n", name, line)
@@ -97,7 +106,16 @@ func makeKeys() error {
 	if err := os.WriteFile(filepath.Join(keys, "nobody.yaml"), []byte("authority: local\n"), 0o600); err != nil {
 		return err
 	}
-	return writeAccess(people.String() + workers + bindings)
+	// What the page on logins says of the access file.
+	authority, err = ofPage(`  - \{key:.*`, "ssh-ed25519 AAAA… of ca.pub", authority)
+	if err != nil {
+		return err
+	}
+	operators, err := ofPage(`  - \{name: operators.*`)
+	if err != nil {
+		return err
+	}
+	return writeAccess(people.String() + workers + "authorities:\n" + authority + strings.Replace(bindings, "bindings:\n", "bindings:\n"+operators, 1))
 }
 
 // writeAccess puts an access file in the place of the one that is there.
@@ -118,7 +136,7 @@ func configOf(who, principal string) error {
 // as runs ctl as somebody.
 func as(t *testing.T, who string, args ...string) lab.Result {
 	t.Helper()
-	return e2e.Lab.Ctl(e2e.Within(t), nil, append([]string{"--config", filepath.Join(keys, who+".yaml")}, args...)...)
+	return e2e.Lab.Ctl(e2e.Within(t), nil, ofPerson(who, args...)...)
 }
 
 // mustDo runs ctl as somebody, which must exit 0.
