@@ -74,7 +74,7 @@ const (
 	batchPage  = "docs/how-to/run-a-batch.md"
 	signedPage = "docs/how-to/sign-decisions.md"      // its commands need keys; internal/lab/e2e/approvals has them
 	tokensPage = "docs/how-to/tokens-for-programs.md" // its commands need an access file; cmd/ctl/token_test.go has one
-	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; cmd/ctl/login_test.go has one
+	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; internal/lab/e2e/authority has one
 )
 
 var (
