@@ -27,6 +27,8 @@ func TestTheDemoShowsWhatItSays(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
+		"[mallory] ctl: accept approval demo.1: decide: its signature does not count: its key is not that of an allowed signer: ",
+		"[mallory] (exit 6)", "what nobody signed began no turn",
 		"kill -9", "1 to 60, each once, in order", "no worker is up: Temporal keeps the request until one is", "the command ran once",
 		"none is missing, none comes twice", "All of it happened.",
 	} {
