@@ -51,3 +51,27 @@ func TestGroupsBeyondTheBoundsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func FuzzCertificateGroups(f *testing.F) {
+	f.Add(`["ops","Domain Users"]`)
+	f.Add("[\"\xff\", \"\\ud800\"]")
+	f.Add(`["a"]["b"]`)
+	f.Add(`null`)
+	f.Fuzz(func(t *testing.T, text string) {
+		cert := &ssh.Certificate{Permissions: ssh.Permissions{Extensions: map[string]string{access.GroupsExtension: text}}}
+		groups, err := access.CertificateGroups(cert)
+		if err != nil {
+			if groups != nil {
+				t.Errorf("an error with %q", groups)
+			}
+			return
+		}
+		again := &ssh.Certificate{}
+		if err := access.SetGroups(again, groups); err != nil {
+			t.Errorf("%q was read as %q: %v", text, groups, err)
+		}
+		if got, err := access.CertificateGroups(again); err != nil || !slices.Equal(got, groups) {
+			t.Errorf("%q became %q, %v", groups, got, err)
+		}
+	})
+}

@@ -133,11 +133,11 @@ func (k *Keeper) Sent(principal string) Verdict {
 }
 
 // Allows says whether a principal who has given a command may also do something that
-// follows from it.
-func (k *Keeper) Allows(principal string, verb access.Verb, o access.Object) Verdict {
+// follows from it. groups are those that the login of the principal named.
+func (k *Keeper) Allows(principal string, groups []string, verb access.Verb, o access.Object) Verdict {
 	a := k.Current()
-	answer := k.decide(a, access.Request{Who: principal, Verb: verb, Object: o})
-	return Verdict{Principal: principal, Refused: answer.Reason, Access: a.Digest, Binding: answer.Binding}
+	answer := k.decide(a, access.Request{Who: principal, Groups: groups, Verb: verb, Object: o})
+	return Verdict{Principal: principal, Groups: groups, Refused: answer.Reason, Access: a.Digest, Binding: answer.Binding}
 }
 
 // ByWorker reports whether a worker sent a signal that workers may send for persons.

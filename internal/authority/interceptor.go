@@ -263,7 +263,7 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	}
 	v := g.keeper.Judge(c)
 	if v.Refused == "" {
-		if then := g.keeper.Allows(v.Principal, also, c.Object); then.Refused != "" {
+		if then := g.keeper.Allows(v.Principal, v.Groups, also, c.Object); then.Refused != "" {
 			v.Refused = then.Refused
 		}
 	}

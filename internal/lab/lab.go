@@ -37,6 +37,8 @@ type Options struct {
 	Workers int
 	// Config is the stack's config file, if any.
 	Config string
+	// Own says that ctl has this config, too, where no other one is named.
+	Own bool
 	// Keep keeps the lab's folder, for people to look at.
 	Keep bool
 }
@@ -117,6 +119,13 @@ func (l *Lab) Up(ctx context.Context) error {
 			return err
 		}
 		args = append(args, "--config", file)
+		if l.opts.Own {
+			own := filepath.Join(l.Dir, "config", "fairlead")
+			err := errors.Join(os.MkdirAll(own, 0o700), os.WriteFile(filepath.Join(own, "config.yaml"), []byte(l.opts.Config), 0o600))
+			if err != nil {
+				return err
+			}
+		}
 	}
 	_, err := l.Out(ctx, args...)
 	return err

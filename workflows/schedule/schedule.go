@@ -134,7 +134,7 @@ func firedSession(in FireInput) firing {
 		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: protocol.Close{By: protocol.ScheduleID(in.Schedule)},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
-			start.ID = id
+			start.ID, start.Groups = id, in.Groups
 			if in.Auth != nil { // who signed it, whatever the input claims
 				start.Options.By = in.Auth.Principal
 			}

@@ -65,7 +65,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
 			// A schedule's firing, which was judged.
-			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Options.By, access.SessionStart, startObject(in, in.Options.By))}
+			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Options.By, in.Groups, access.SessionStart, startObject(in, in.Options.By))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {

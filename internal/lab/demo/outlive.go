@@ -155,7 +155,7 @@ func inOrder(text string) error {
 	return nil
 }
 
-// fourthTurn decides an approval while no worker runs.
+// fourthTurn decides an approval while no worker runs. A second decision is refused.
 func fourthTurn(ctx context.Context, l *lab.Lab) error {
 	step("Turn 4: codex asks, and all workers are gone before anybody answers")
 	if err := show(ctx, l, "session", "send", "demo", "--no-wait", "Put a line into the ledger."); err != nil {
@@ -164,20 +164,20 @@ func fourthTurn(ctx context.Context, l *lab.Lab) error {
 	if err := waits(ctx, l, "demo.3"); err != nil {
 		return err
 	}
-	for _, args := range [][]string{{"down"}, {"up", "--detach", "--workers", "0"}, {"status"}, {"approval", "list"},
-		{"approval", "accept", "demo.3", "--reason", "at night, with no worker up", "--timeout", "3s"}} {
+	for _, args := range [][]string{{"down"}, {"up", "--detach", "--workers", "0"}, {"status"}, {"approval", "list"}} {
 		if err := show(ctx, l, args...); err != nil {
 			return err
 		}
 	}
+	accept := []string{"approval", "accept", "demo.3", "--reason", "at night, with no worker up", "--timeout", "3s"}
+	fmt.Printf("[bob] $ ctl %s\n", typed(accept))
+	first := asBob(ctx, l, accept...)
+	fmt.Print(first.Stderr, first.Stdout)
+	if first.Code != 0 {
+		return first
+	}
 	if n := worker(ctx, l); n != 0 {
 		return fmt.Errorf("worker %d is up, and there was to be none", n)
-	}
-	fmt.Println("$ ctl approval decline demo.3")
-	second := l.Ctl(ctx, nil, "approval", "decline", "demo.3")
-	fmt.Printf("%s(exit %d)\n", second.Stderr, second.Code)
-	if second.Code != 6 {
-		return fmt.Errorf("a second decision was not refused: %w", second)
 	}
 	ledger := filepath.Join(folderOn(l, "web-1"), "work", "ledger.txt")
 	if _, err := os.Stat(ledger); !errors.Is(err, os.ErrNotExist) {
@@ -199,6 +199,12 @@ func fourthTurn(ctx context.Context, l *lab.Lab) error {
 		return err
 	}
 	fmt.Printf("  the ledger holds     %q: the command ran once\n", data)
+	fmt.Println("[bob] $ ctl approval decline demo.3")
+	second := asBob(ctx, l, "approval", "decline", "demo.3")
+	fmt.Printf("%s(exit %d)\n", second.Stderr, second.Code)
+	if second.Code != 6 {
+		return fmt.Errorf("a second decision was not refused: %w", second)
+	}
 	if string(data) != "paid\n" || turn.Status != "completed" {
 		return fmt.Errorf("the turn %s, the ledger holds %q", turn.Status, data)
 	}

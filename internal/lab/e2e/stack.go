@@ -35,22 +35,22 @@ var script []byte
 // Main starts the stack, runs the tests of a package and stops the stack. The
 // package fails if a secret was seen in the list of processes.
 // Under -short it runs no test: each of them needs the stack.
-func Main(m *testing.M) { MainWith(m, "", nil) }
+func Main(m *testing.M) { os.Exit(MainWith(m, "", nil)) }
 
-// MainWith is as Main. config is more of the stack's config file, and prepare is called
+// MainWith is as Main, and returns the code to exit with. config is more of the stack's config file, and prepare is called
 // before ctl gives a command to the stack.
-func MainWith(m *testing.M, config string, prepare func() error) {
+func MainWith(m *testing.M, config string, prepare func() error) (code int) {
 	flag.Parse()
 	if testing.Short() {
 		fmt.Println("end-to-end: no test was run: they need real parts, which -short leaves out")
-		os.Exit(0)
+		return 0
 	}
 	code, err := run(m, config, prepare)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "end-to-end: %v\n", err)
 		code = 1
 	}
-	os.Exit(code)
+	return code
 }
 
 func run(m *testing.M, config string, prepare func() error) (code int, err error) {

@@ -40,7 +40,7 @@ type Person struct {
 // An Issuer is a running identity provider.
 type Issuer struct {
 	URL    string
-	t      testing.TB
+	fail   func(error) // does not return
 	server *httptest.Server
 	store  *provider
 	down   atomic.Bool
@@ -50,7 +50,28 @@ type Issuer struct {
 // Serve starts an issuer on loopback. It ends with the test.
 func Serve(t testing.TB, people ...Person) *Issuer {
 	t.Helper()
-	i := &Issuer{t: t}
+	i, err := New(people...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.fail = func(err error) { t.Helper(); t.Fatal(err) }
+	t.Cleanup(i.Close)
+	return i
+}
+
+// New starts an issuer on loopback, for more than one test. Its methods panic if they fail.
+func New(people ...Person) (*Issuer, error) {
+	i := &Issuer{fail: func(err error) { panic(err) }}
+	users := users{}
+	for _, p := range people {
+		users[p.ID] = p
+	}
+	i.store = &provider{people: users, Storage: storage.NewStorageWithClients(users, map[string]*storage.Client{
+		ClientID: storage.DeviceClient(ClientID, ""), Other: storage.DeviceClient(Other, ""),
+	})}
+	if err := i.rotate(); err != nil {
+		return nil, err
+	}
 	handler := http.Handler(http.NotFoundHandler())
 	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.down.Load() {
@@ -61,25 +82,20 @@ func Serve(t testing.TB, people ...Person) *Issuer {
 		}
 		handler.ServeHTTP(w, r)
 	}))
-	t.Cleanup(i.server.Close)
 	i.URL = i.server.URL
-	users := users{}
-	for _, p := range people {
-		users[p.ID] = p
-	}
-	i.store = &provider{people: users, Storage: storage.NewStorageWithClients(users, map[string]*storage.Client{
-		ClientID: storage.DeviceClient(ClientID, ""), Other: storage.DeviceClient(Other, ""),
-	})}
-	i.Rotate()
 	conf := &op.Config{CryptoKey: [32]byte{1}, CryptoKeyId: "1", GrantTypeRefreshToken: true, CodeMethodS256: true,
 		DeviceAuthorization: op.DeviceAuthorizationConfig{Lifetime: 5 * time.Minute, PollInterval: time.Second, UserFormPath: "/device", UserCode: op.UserCodeBase20}}
 	made, err := op.NewProvider(conf, i.store, op.StaticIssuer(i.URL), op.WithAllowInsecure(), op.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
-		t.Fatal(err)
+		i.Close()
+		return nil, err
 	}
 	handler = made
-	return i
+	return i, nil
 }
+
+// Close ends the issuer.
+func (i *Issuer) Close() { i.server.Close() }
 
 // SetDown makes the issuer unreachable, or reachable again.
 func (i *Issuer) SetDown(down bool) {
@@ -92,29 +108,33 @@ func (i *Issuer) KeysAsked() int64 { return i.asked.Load() }
 
 // Rotate replaces the key that signs tokens. The key before is not published any more.
 func (i *Issuer) Rotate() {
-	i.t.Helper()
+	if err := i.rotate(); err != nil {
+		i.fail(err)
+	}
+}
+
+func (i *Issuer) rotate() error {
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
-		i.t.Fatal(err)
+		return err
 	}
 	i.store.mu.Lock()
 	defer i.store.mu.Unlock()
 	i.store.key = signingKey{id: rand.Text(), key: key}
+	return nil
 }
 
 // Approve lets a person enter a code, and log in.
 func (i *Issuer) Approve(code, person string) {
-	i.t.Helper()
 	if err := i.store.CompleteDeviceAuthorization(context.Background(), code, person); err != nil {
-		i.t.Fatal(err)
+		i.fail(err)
 	}
 }
 
 // Deny refuses a code.
 func (i *Issuer) Deny(code string) {
-	i.t.Helper()
 	if err := i.store.DenyDeviceAuthorization(context.Background(), code); err != nil {
-		i.t.Fatal(err)
+		i.fail(err)
 	}
 }
 
@@ -127,9 +147,12 @@ func (i *Issuer) Claims(person string) map[string]any {
 
 // Token returns an ID token that the issuer's key signs.
 func (i *Issuer) Token(claims map[string]any) string {
-	i.t.Helper()
 	key, _ := i.store.SigningKey(context.Background())
-	return Sign(i.t, jose.RS256, key.ID(), key.Key(), claims)
+	token, err := sign(jose.RS256, key.ID(), key.Key(), claims)
+	if err != nil {
+		i.fail(err)
+	}
+	return token
 }
 
 // Public returns the key that verifies tokens.
@@ -148,23 +171,27 @@ func (i *Issuer) KeyID() string {
 // Sign returns a token.
 func Sign(t testing.TB, alg jose.SignatureAlgorithm, id string, key any, claims map[string]any) string {
 	t.Helper()
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	token, err := sign(alg, id, key, claims)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return token
+}
+
+func sign(alg jose.SignatureAlgorithm, id string, key any, claims map[string]any) (string, error) {
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: alg, Key: jose.JSONWebKey{Key: key, KeyID: id}}, nil)
+	if err != nil {
+		return "", err
 	}
 	payload, err := json.Marshal(maps.Clone(claims))
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	signed, err := signer.Sign(payload)
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	text, err := signed.CompactSerialize()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return signed.CompactSerialize()
 }
 
 type users map[string]Person

@@ -214,7 +214,7 @@ func (f *decideFlags) add(c *cobra.Command) {
 }
 
 func (f *decideFlags) decide(approval, outcome string) protocol.Decide {
-	return protocol.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, By: core.Person(), Digest: f.digest}
+	return protocol.Decide{Approval: approval, Outcome: outcome, Reason: f.reason, Digest: f.digest}
 }
 
 const decideLong = `
@@ -302,8 +302,12 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		doing = d.Outcome + " approval " + d.Approval // the person may have declined
 		msg.Doing = doing
 	}
-	if err := sign(ctx, a, t, doing, asked, &d); err != nil {
-		return err
+	var serr error
+	if d.By, serr = t.By(ctx, doing); serr == nil {
+		serr = sign(ctx, a, t, doing, asked, &d)
+	}
+	if serr != nil {
+		return serr
 	}
 	msg.Msg, msg.Check = d, conn.Decidable(doing, d)
 	fctx, stop := context.WithCancel(ctx)

@@ -88,7 +88,7 @@ func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Ap
 	if err != nil {
 		return false, err
 	}
-	d.Approval, d.Digest, d.By = ap.ID, ap.Digest, core.Person()
+	d.Approval, d.Digest = ap.ID, ap.Digest
 	err = sendInline(ctx, a, t, q.ap, d, g)
 	var e *core.Error
 	if errors.As(err, &e) && (e.Code == core.ExitRefused || e.Code == core.ExitUsage) {
@@ -123,7 +123,11 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appr
 			return err
 		}
 	}
-	if err := sign(ctx, a, t, doing, &ap, &d); err != nil {
+	var err error
+	if d.By, err = t.By(ctx, doing); err == nil {
+		err = sign(ctx, a, t, doing, &ap, &d)
+	}
+	if err != nil {
 		return err
 	}
 	msg := conn.Delivery{Doing: doing, Session: ap.Session, Name: protocol.SignalDecide, Msg: d, Again: true, Check: conn.Decidable(doing, d)}

@@ -137,6 +137,17 @@ func Principal(ctx context.Context, a *core.App, doing string) (ssh.Signer, stri
 	return s.key, s.who, nil
 }
 
+// By returns who gives a command: the principal who signs it, or else the user of this
+// machine.
+func (t *Conn) By(ctx context.Context, doing string) (string, error) {
+	conf, err := t.App.Config()
+	if err != nil || conf.Authority != config.AuthorityRequired {
+		return core.Person(), err
+	}
+	_, who, err := Principal(ctx, t.App, doing)
+	return who, err
+}
+
 // explained makes an error of ctl's own, which says what was being done and what to do.
 func explained(err error, conf *config.Config, doing string) error {
 	var told *core.Error

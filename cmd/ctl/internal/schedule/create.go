@@ -329,7 +329,10 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		StaticSummary: "schedule " + name,
 	}
 	note := what.note
-	note.When, note.By = when, core.Person()
+	note.When = when
+	if note.By, err = t.By(ctx, doing); err != nil {
+		return err
+	}
 	opts.Memo = map[string]any{protocol.MemoSchedule: note}
 	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
 	defer cancel()

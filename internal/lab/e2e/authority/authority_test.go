@@ -18,7 +18,13 @@ import (
 // start starts a session of alice's, which is closed when the test ends.
 func start(t *testing.T, id string, flags ...string) {
 	t.Helper()
-	mustDo(t, "alice", append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
+	startAs(t, "alice", id, flags...)
+}
+
+// startAs starts a session of somebody's, which is closed when the test ends.
+func startAs(t *testing.T, who, id string, flags ...string) {
+	t.Helper()
+	mustDo(t, who, append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()

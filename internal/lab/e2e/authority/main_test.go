@@ -3,6 +3,7 @@
 package authority
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -25,29 +26,37 @@ var keys string
 // revoked; eve is an admin with certificates of the authority.
 const bindings = `
 groups:
-  - {name: builders, members: [alice, dave]}
+  - {name: builders, members: [alice, olaf, dave]}
 bindings:
   - {name: root, roles: [admin], to: [root, rita, eve]}
   - {name: everybody looks, roles: [viewer], to: [vera]}
   - {name: builders run, roles: [operator], to: ["group:builders"]}
-  - {name: approvers decide, roles: [approver], to: [bob, carol], when: 'owner != who'}
+  - {name: guests look, roles: [viewer], to: ["group:guests"]}
+  - {name: approvers decide, roles: [approver], to: [bob, carol, "group:deciders"], when: 'owner != who'}
 revoked: {people: [dave], keys: [%q]}
 `
 
-func TestMain(m *testing.M) {
+func TestMain(m *testing.M) { os.Exit(run(m)) }
+
+func run(m *testing.M) (code int) {
 	dir, err := os.MkdirTemp("/var/tmp", "fairlead-keys-")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
 	keys = dir
-	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir)
-	if err := makeKeys(); err != nil {
+	if err := errors.Join(openProvider(), makeKeys()); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
+		return 1
 	}
 	defer os.RemoveAll(dir)
-	e2e.MainWith(m, config, func() error {
+	login, err := ofPage(`login: .*`, "https://id.example.com", provider.URL, "certificate_key: ca", "certificate_key: "+dir+"/ca")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir) + login
+	return e2e.MainWith(m, config, func() error {
 		// Without --config, ctl is root's.
 		at := filepath.Join(e2e.Lab.Dir, "config", "fairlead")
 		if err := os.MkdirAll(at, 0o700); err != nil {
@@ -63,9 +72,9 @@ func TestMain(m *testing.M) {
 
 func makeKeys() error {
 	var people strings.Builder
-	workers, lost := "", ""
+	workers, authorities, ca, lost := "", "", "", ""
 	people.WriteString("people:\n")
-	for _, name := range []string{"root", "alice", "bob", "carol", "dave", "vera", "rita", "mallory", "eve", "authority", "worker"} {
+	for _, name := range []string{"root", "alice", "bob", "carol", "olaf", "dave", "vera", "rita", "mallory", "eve", "authority", "ca", "worker"} {
 		file := filepath.Join(keys, name)
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
 			return fmt.Errorf("ssh-keygen: %w: %s", err, out)
@@ -77,9 +86,11 @@ func makeKeys() error {
 		line := strings.Join(strings.Fields(string(pub))[:2], " ")
 		switch name {
 		case "worker":
-			workers += fmt.Sprintf("workers: [%q]\n", line)
+			workers = fmt.Sprintf("workers: [%q]\n", line)
 		case "authority":
-			workers += fmt.Sprintf("authorities: [{key: %q, names: [eve]}]\n", line)
+			authorities = fmt.Sprintf("  - {key: %q, names: [eve]}\n", line)
+		case "ca":
+			ca = line
 		case "mallory", "eve":
 		default:
 			if name == "rita" {
@@ -109,7 +120,17 @@ func makeKeys() error {
 	if err := os.WriteFile(filepath.Join(keys, "nobody.yaml"), []byte("authority: local\n"), 0o600); err != nil {
 		return err
 	}
-	return writeAccess(people.String() + workers + fmt.Sprintf(bindings, lost))
+	// What the page on logins says of the access file.
+	ofLogins, err := ofPage(`  - \{key:.*`, "ssh-ed25519 AAAA… of ca.pub", ca)
+	if err != nil {
+		return err
+	}
+	operators, err := ofPage(`  - \{name: operators.*`)
+	if err != nil {
+		return err
+	}
+	return writeAccess(people.String() + workers + "authorities:\n" + authorities + ofLogins +
+		strings.Replace(fmt.Sprintf(bindings, lost), "bindings:\n", "bindings:\n"+operators, 1))
 }
 
 // writeAccess puts an access file in the place of the one that is there.
@@ -130,7 +151,7 @@ func configOf(who, principal string) error {
 // as runs ctl as somebody.
 func as(t *testing.T, who string, args ...string) lab.Result {
 	t.Helper()
-	return e2e.Lab.Ctl(e2e.Within(t), nil, append([]string{"--config", filepath.Join(keys, who+".yaml")}, args...)...)
+	return e2e.Lab.Ctl(e2e.Within(t), nil, ofPerson(who, args...)...)
 }
 
 // mustDo runs ctl as somebody, which must exit 0.

@@ -27,6 +27,8 @@ func TestTheDemoShowsWhatItSays(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for _, want := range []string{
+		"[mallory] ctl: accept approval demo.1: decide: its signature does not count: its key is not that of an allowed signer: ",
+		"[mallory] (exit 6)", "what nobody signed began no turn",
 		"kill -9", "1 to 60, each once, in order", "no worker is up: Temporal keeps the request until one is", "the command ran once",
 		"none is missing, none comes twice", "All of it happened.",
 	} {
@@ -74,7 +76,7 @@ const (
 	batchPage  = "docs/how-to/run-a-batch.md"
 	signedPage = "docs/how-to/sign-decisions.md"      // its commands need keys; internal/lab/e2e/approvals has them
 	tokensPage = "docs/how-to/tokens-for-programs.md" // its commands need an access file; cmd/ctl/token_test.go has one
-	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; cmd/ctl/login_test.go has one
+	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; internal/lab/e2e/authority has one
 )
 
 var (

@@ -1,0 +1,253 @@
+package authority
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/lab/issuer"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/stack"
+)
+
+// provider is where dora, emil and fay log in.
+var provider *issuer.Issuer
+
+func openProvider() (err error) {
+	provider, err = issuer.New(
+		issuer.Person{ID: "dora", Email: "dora@example.com", Verified: true, Groups: []string{"ops", "staff"}},
+		issuer.Person{ID: "emil", Email: "emil@example.com", Verified: true, Groups: []string{"deciders"}},
+		issuer.Person{ID: "fay", Email: "fay@example.com", Verified: true, Groups: []string{"guests"}},
+	)
+	return err
+}
+
+// loginPage is the page that people read who set up logins and who log in.
+const loginPage = "docs/how-to/let-people-log-in.md"
+
+// loginCommands are the commands of ctl on that page.
+var loginCommands = regexp.MustCompile(`(?m)^bin/ctl (\S+)`)
+
+// ofPage returns the lines of the page that match a pattern, with what a reader fills in.
+func ofPage(pattern string, fill ...string) (string, error) {
+	text, err := os.ReadFile(filepath.Join("..", "..", "..", "..", filepath.FromSlash(loginPage)))
+	if err != nil {
+		return "", err
+	}
+	lines := regexp.MustCompile("(?m)^"+pattern).FindAllString(string(text), -1)
+	if len(lines) != 1 {
+		return "", fmt.Errorf("%s has %d lines as %s", loginPage, len(lines), pattern)
+	}
+	for i := 0; i < len(fill); i += 2 {
+		if !strings.Contains(lines[0], fill[i]) {
+			return "", fmt.Errorf("%s: %q lacks %q", loginPage, lines[0], fill[i])
+		}
+		lines[0] = strings.Replace(lines[0], fill[i], fill[i+1], 1)
+	}
+	return lines[0] + "\n", nil
+}
+
+// atHome gives a person who logs in a state folder and a config of their own, as on a
+// machine other than that of the worker.
+func atHome(t *testing.T, person string) {
+	t.Helper()
+	info, err := stack.Read(e2e.Lab.State)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tls := info.TLS()
+	text := fmt.Sprintf("authority: required\ntemporal: {address: %q, namespace: %q, tls: {ca: %q, cert: %q, key: %q}, payload_key: %q}\napi: {address: %q}\n",
+		info.Temporal.Address, info.Temporal.Namespace, tls.CA, tls.Cert, tls.Key, info.PayloadKey, info.Workers[0].API)
+	if err := os.WriteFile(filepath.Join(keys, person+".yaml"), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var asksCode = regexp.MustCompile(`enter the code ([A-Z-]+) before`)
+
+// logIn runs `ctl login` as a person, who enters the code.
+func logIn(t *testing.T, person string) {
+	t.Helper()
+	c := e2e.Lab.Command(e2e.Within(t), ofPerson(person, "login")...)
+	pipe, err := c.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said strings.Builder
+	for s := bufio.NewScanner(pipe); s.Scan(); {
+		said.WriteString(s.Text() + "\n")
+		if m := asksCode.FindStringSubmatch(s.Text()); m != nil {
+			provider.Approve(m[1], person)
+		}
+	}
+	if err := c.Wait(); err != nil {
+		t.Fatalf("%s logs in: %v\n%s", person, err, said.String())
+	}
+}
+
+// People log in at the identity provider of the page, and have roles by the groups that it
+// names.
+func TestPeopleOfAnIdentityProviderDoWhatTheirGroupsMay(t *testing.T) {
+	text, err := os.ReadFile(filepath.Join(e2e.Repo, filepath.FromSlash(loginPage)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var named []string
+	for _, m := range loginCommands.FindAllStringSubmatch(string(text), -1) {
+		named = append(named, m[1])
+	}
+	if !slices.Equal(named, []string{"login", "whoami", "logout"}) {
+		t.Errorf("the page has the commands %q; this test runs others", named)
+	}
+	for _, who := range []string{"dora", "emil", "fay"} {
+		atHome(t, who)
+	}
+	if r := as(t, "dora", "session", "start", "--host", "web-1", "--seed", "team", "--id", "too-early"); r.Code != 2 || !strings.Contains(r.Stderr, "ctl login") {
+		t.Errorf("before the login: %v", r)
+	}
+	logIn(t, "dora")
+	logIn(t, "emil")
+	var who struct {
+		Principal, Source string
+		Groups, Roles     []string
+	}
+	if err := e2e.FirstJSON(mustDo(t, "dora", "whoami", "-o", "json"), &who); err != nil || who.Principal != "dora@example.com" || who.Source != "certificate" ||
+		!slices.Equal(who.Groups, []string{"ops", "staff"}) || !slices.Equal(who.Roles, []string{"operator"}) {
+		t.Errorf("whoami says %+v, %v", who, err)
+	}
+	provider.Rotate() // who is logged in goes on, and others log in
+	logIn(t, "fay")
+
+	startAs(t, "dora", "of-dora")
+	if o := objectOf(t, "of-dora"); o.Owner != "dora@example.com" {
+		t.Errorf("the session is that of %q", o.Owner)
+	}
+	mustDo(t, "dora", "session", "send", "of-dora", "need a command", "--no-wait")
+	e2e.Open(t, "of-dora", 1)
+	for _, who := range []string{"dora", "fay"} {
+		mustNot(t, who, "allows approval.decide", "approval", "accept", "of-dora.1")
+	}
+	mustNot(t, "fay", "allows session.message", "session", "send", "of-dora", "hello", "--no-wait")
+	mustDo(t, "emil", "approval", "accept", "of-dora.1")
+	e2e.Idle(t, "of-dora")
+	if text := e2e.LastText(t, "of-dora"); !strings.Contains(text, "it ran") {
+		t.Errorf("the session says %q", text)
+	}
+
+	path := filepath.Join(t.TempDir(), "batch.yaml")
+	if err := os.WriteFile(path, []byte("id: doras\nprompt: \"say {{.item}}\"\ndefaults: {host: web-1, seed: team}\nitems: [one]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	mustDo(t, "dora", "batch", "run", path)
+	var v protocol.BatchView
+	if err := e2e.Lab.JSON(e2e.Within(t), &v, "batch", "show", "doras"); err != nil || v.Done != 1 || v.Failed != 0 {
+		t.Errorf("the batch is %+v, %v", v, err)
+	}
+	fires(t, "dora", "dora@example.com", "by-login")
+
+	mustDo(t, "dora", "logout")
+	if r := as(t, "dora", "session", "send", "of-dora", "hello", "--no-wait"); r.Code != 2 || !strings.Contains(r.Stderr, "ctl login") {
+		t.Errorf("after the logout: %v", r)
+	}
+}
+
+// A schedule begins what its maker may begin, as long as they may.
+func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
+	fires(t, "olaf", "olaf", "nightly")
+	file := filepath.Join(keys, "access.yaml")
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := writeAccess(string(was)); err != nil {
+			t.Error(err)
+		}
+	})
+	if err := writeAccess(strings.Replace(string(was), "people: [dave]", "people: [dave, olaf]", 1)); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Until(t, "olaf's revocation to hold", func() (bool, error) {
+		return strings.Contains(as(t, "olaf", "host", "set", "web-1", "--slots", "9").Stderr, "olaf is revoked"), nil
+	})
+	e2e.OK(t, "schedule", "trigger", "nightly")
+	var s schedule
+	if err := e2e.Lab.JSON(e2e.Within(t), &s, "schedule", "show", "nightly"); err != nil || len(s.Recent) != 2 ||
+		s.Recent[0].State != "failed" || !strings.Contains(s.Recent[0].Error, "olaf is revoked") || !strings.Contains(s.Recent[0].Error, "creates it anew") {
+		t.Fatalf("the firing after it is %+v, %v", s, err)
+	}
+	if _, err := os.Stat(filepath.Join(e2e.Root, "sessions", s.Recent[0].ID)); !os.IsNotExist(err) {
+		t.Errorf("the refused session has a folder: %v", err)
+	}
+}
+
+// A schedule is as `ctl schedule show` has it.
+type schedule struct {
+	By     string
+	Recent []struct{ ID, State, Status, Error string }
+}
+
+// fires creates a schedule as somebody, and has it begin a session, whose owner is who made
+// the schedule.
+func fires(t *testing.T, who, owner, name string) {
+	t.Helper()
+	mustDo(t, who, "schedule", "create", name, "--cron", "0 4 29 2 *", "--", "--host", "web-1", "--seed", "team", "hello")
+	t.Cleanup(func() {
+		if r := e2e.Lab.Ctl(context.Background(), nil, "schedule", "delete", name); r.Code != 0 {
+			t.Error(r)
+		}
+	})
+	e2e.OK(t, "schedule", "trigger", name)
+	var s schedule
+	e2e.Until(t, "the end of what schedule "+name+" begins", func() (bool, error) {
+		s = schedule{}
+		err := e2e.Lab.JSON(e2e.Within(t), &s, "schedule", "show", name)
+		return len(s.Recent) == 1 && s.Recent[0].State != "running", err
+	})
+	if s.By != owner || s.Recent[0].State != "completed" || s.Recent[0].Status != "completed" {
+		t.Fatalf("schedule %s: %+v", name, s)
+	}
+	if o := objectOf(t, s.Recent[0].ID); o.Owner != owner {
+		t.Errorf("schedule %s began a session of %q, want %q", name, o.Owner, owner)
+	}
+}
+
+// objectOf returns what conditions of the access file see of a session.
+func objectOf(t *testing.T, session string) (o access.Object) {
+	t.Helper()
+	ctx := e2e.Within(t)
+	c, err := e2e.Lab.Temporal(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	v, err := c.QueryWorkflow(ctx, protocol.SessionID(session), "", protocol.QueryObject)
+	if err == nil {
+		err = v.Get(&o)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// ofPerson are the arguments of ctl for somebody, who has a state folder of their own if they
+// log in.
+func ofPerson(who string, args ...string) []string {
+	out := []string{"--config", filepath.Join(keys, who+".yaml")}
+	if slices.Contains([]string{"dora", "emil", "fay"}, who) {
+		out = append(out, "--state", filepath.Join(keys, who+"-state"))
+	}
+	return append(out, args...)
+}
