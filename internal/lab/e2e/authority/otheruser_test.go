@@ -180,7 +180,7 @@ func (u *anotherUser) socket(path, method, target string, body []byte, got *[]by
 }
 
 func (u *anotherUser) head(method, target string, body []byte) http.Header {
-	text, err := command.SignRequest(scene.boss.key, scene.boss.who, command.Request{Method: method, Target: target, Body: command.BodyDigest(body)}, time.Now())
+	text, err := signedByRoot(method, target, body)
 	if err != nil {
 		panic(err)
 	}

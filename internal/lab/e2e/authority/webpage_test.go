@@ -172,7 +172,7 @@ func (p *webPage) decode(ctx context.Context) ([]byte, error) {
 // browser that could reach it would, at its socket.
 func (p *webPage) worker(ctx context.Context, method, target string, body []byte, got *[]byte) error {
 	sign := func(head http.Header) (http.Header, error) {
-		text, err := command.SignRequest(scene.boss.key, scene.boss.who, command.Request{Method: method, Target: target, Body: command.BodyDigest(body)}, time.Now())
+		text, err := signedByRoot(method, target, body)
 		head = head.Clone()
 		head.Set(command.RequestHeader, text)
 		return head, err
