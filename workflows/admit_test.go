@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -198,6 +199,55 @@ func TestHostsAndSeedsTakeSignedCommandsOnly(t *testing.T) {
 		p.takes(p.send(protocol.UpdatePutHost, signed("ann", protocol.UpdatePutHost, put("web-1", 1))))
 	})
 	p.at(2*time.Second, p.CancelWorkflow)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	p.verify()
+}
+
+// A host is judged as it is and as a command makes it, also if many are put at once.
+func TestACommandToAPoolIsJudgedForEachHostItChanges(t *testing.T) {
+	p := newPoolWorld(t)
+	p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.PoolID("")})
+	p.guard(`  - {name: not prod, roles: [host-operator], to: [ann], when: 'host.name != "prod" && host.labels.get("env") != "prod"'}
+  - {name: all, roles: [admin], to: [bob]}
+`, "ann", "bob")
+	env := func(name, env string) protocol.PutHost {
+		h := put(name, 1)
+		h.Labels, h.Replace = map[string]string{"env": env}, true
+		return h
+	}
+	send := func(who, name string, arg any) *updated {
+		to := reflect.New(reflect.TypeOf(arg))
+		if err := json.Unmarshal(p.byFor(who, protocol.PoolID(""), name, arg), to.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		return p.send(name, to.Elem().Interface())
+	}
+	p.at(time.Second, func() {
+		p.takes(send("bob", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("prod", ""), env("db-1", "prod"), env("web-1", "dev")}}))
+	})
+	p.at(2*time.Second, func() {
+		for what, u := range map[string]*updated{
+			"one of many":    send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-2", ""), env("prod", "")}}),
+			"by its labels":  send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("db-1", "dev")}}),
+			"with labels":    send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-1", "prod")}}),
+			"replaced":       send("ann", protocol.UpdatePutHost, env("db-1", "dev")),
+			"relabelled":     send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "db-1", Unlabel: []string{"env"}}),
+			"labelled so":    send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"env": "prod"}}),
+			"removed":        send("ann", protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "db-1"}),
+			"not there":      send("ann", protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "db-9"}),
+			"not to be seen": send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "db-9", Slots: 3}),
+		} {
+			p.after(func() {
+				if u.rejected == nil {
+					t.Errorf("a host %s: taken", what)
+				}
+			})
+			p.refuses(u, protocol.RefusedForbidden)
+		}
+		p.takes(send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-1", "test"), env("web-3", "")}}))
+		p.takes(send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Slots: 3}))
+	})
+	p.at(3*time.Second, p.CancelWorkflow)
 	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
 }

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +9,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -84,5 +88,58 @@ func TestWhatIsSignedForAScheduleCountsOnlyForThatSchedule(t *testing.T) {
 	in.At = begun
 	if out := r.claim(in); !strings.Contains(out.Refused, "there is no") {
 		t.Errorf("a firing of a schedule that is gone: %q", out.Refused)
+	}
+}
+
+// The name of a host, and its labels, say something only of the machine that the inventory
+// has under that name.
+func TestATaskOnAHostIsJudgedByTheMachineOfTheInventory(t *testing.T) {
+	r := newTidied(t)
+	dev := protocol.HostSpec{Name: "dev-1", Address: "dev.example", User: "ops", HostKeys: []string{"SHA256:a"}}
+	gate := protocol.HostSpec{Name: "gate", Address: "gate.example", HostKeys: []string{"SHA256:g"}}
+	s := site.NewSite(site.Deps{Store: r.store})
+	s.AskHosts = func(context.Context) ([]inquiry.HostNow, error) {
+		return []inquiry.HostNow{{Name: "dev-1", Spec: &dev, Labels: map[string]string{"env": "dev"}}, {Name: "gate", Spec: &gate}}, nil
+	}
+	s.Judge = func(q site.Question) string {
+		switch {
+		case q.Principal == "root", !q.Unknown && q.Principal == "ann" && q.Labels["env"] == "dev", !q.Unknown && q.Principal == "bob" && q.Host == "dev-1":
+			return ""
+		}
+		return "no binding"
+	}
+	r.set.Batch = batches.New(s)
+	prod, viaProd, key := dev, dev, dev // under the name of dev
+	prod.Address, key.Identity = "prod.example", "/root/.ssh/other"
+	viaProd.Jump = &protocol.HostSpec{Name: "gate", Address: "prod.example", Identity: "/root/.ssh/other"}
+	for _, c := range []struct {
+		who, kind string
+		host      protocol.HostSpec
+		want      string
+	}{
+		{"ann", protocol.TypeExec, dev, ""},
+		{"bob", protocol.TypeExec, dev, ""},
+		{"eve", protocol.TypeExec, dev, "no binding"},
+		{"ann", protocol.TypeExec, gate, "no binding"},
+		{"ann", protocol.TypeExec, prod, "another machine"},
+		{"bob", protocol.TypeExec, prod, "another machine"},
+		{"bob", protocol.TypeExec, key, "another machine"},
+		{"bob", protocol.TypeExec, viaProd, "another machine"},
+		{"root", protocol.TypeExec, prod, "another machine"}, // it has no right to add hosts by this
+		{"root", protocol.TypeExec, protocol.HostSpec{Name: "new", Address: "prod.example"}, "has no host new"},
+		{"bob", protocol.TypeCheck, prod, "another machine"},
+		{"bob", protocol.TypeProvision, prod, "another machine"},
+		{"bob", protocol.TypeCapture, prod, "another machine"},
+		{"bob", protocol.TypeLogin, prod, "another machine"},
+		{"root", protocol.TypeCheck, prod, ""},
+		{"bob", protocol.TypeScan, prod, ""}, // which does not log in
+		{"bob", protocol.TypeScan, viaProd, "jump host gate"},
+		{"eve", protocol.TypeScan, dev, "no binding"},
+	} {
+		in := protocol.ClaimStart{Workflow: "w", Run: "r", Nonce: c.who + c.kind + c.host.Address, At: time.Now(),
+			Judge: &protocol.JudgeStart{Principal: c.who, Verb: "v", Type: c.kind, Host: c.host}}
+		if out := r.claim(in); (out.Refused == "") != (c.want == "") || !strings.Contains(out.Refused, c.want) {
+			t.Errorf("%s by %s on %+v: refused %q, want %q", c.kind, c.who, c.host, out.Refused, c.want)
+		}
 	}
 }

@@ -37,7 +37,10 @@ func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (pr
 		claim = claimFiring
 	}
 	out, err := claim(ctx, b.site, in)
-	return out, kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" was used before", err)
+	if err == nil && out.Refused == "" && in.Judge != nil {
+		out.Refused, err = judgeStart(ctx, b.site, *in.Judge)
+	}
+	return out, kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" counts", err)
 }
 
 func claimStart(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out protocol.StartClaimed, err error) {

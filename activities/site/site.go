@@ -63,6 +63,9 @@ type Deps struct {
 	Deliver               DeliverLimits
 	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
+	// Judge says why the access file does not allow something, or returns "". It is nil with
+	// authority: local.
+	Judge func(Question) (refused string)
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

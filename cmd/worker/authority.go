@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"go.temporal.io/sdk/interceptor"
 
 	"fairlead.dev/fairlead/activities/audits"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/payload"
@@ -30,6 +33,21 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// judgeOf answers the questions of activities by the access file, or is nil.
+func judgeOf(k *authority.Keeper) func(site.Question) string {
+	if k == nil {
+		return nil
+	}
+	return func(q site.Question) string {
+		answer := k.Decide(access.Request{Who: q.Principal, Groups: q.Groups, Verb: access.Verb(q.Verb),
+			Object: access.Object{Host: q.Host, HostLabels: q.Labels, Seed: q.Seed, Unknown: q.Unknown}})
+		if answer.Allowed {
+			return ""
+		}
+		return cmp.Or(answer.Reason, "it is not allowed")
+	}
 }
 
 // markedBy says how this worker marks what it writes, and whether it takes unmarked

@@ -59,6 +59,9 @@ func (f facts) ResolveName(name string) (any, bool) {
 	case "host.name":
 		return o.Host, true
 	case "host.labels":
+		if o.Host != "" && o.HostLabels == nil {
+			return nil, false
+		}
 		return known(o.HostLabels), true
 	case "seed":
 		return o.Seed, true

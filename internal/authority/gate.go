@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"errors"
 	"time"
 
@@ -17,6 +18,8 @@ type Command struct {
 	command.Received // Judge sets Now
 	Verb             access.Verb
 	Object           access.Object
+	More             []access.Object // which must be allowed, too
+	Later            bool            // conditions are asked later, about what is known then
 }
 
 // A Verdict says whether a command counts. Its JSON is part of histories.
@@ -45,12 +48,18 @@ func (k *Keeper) Judge(c Command) Verdict {
 		return v
 	}
 	v.Principal, v.Groups, v.Nonce, v.At = signed.Principal, signed.Groups, signed.Nonce, signed.At
-	answer := k.decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
-	if !answer.Allowed {
-		v.Refused = answer.Reason
-		return v
+	decide := k.decide
+	if c.Later {
+		decide = func(a *access.Access, r access.Request) access.Answer { return k.ofToken(a, r, a.Could, a.CouldToken) }
 	}
-	v.Binding = answer.Binding
+	for _, o := range append([]access.Object{c.Object}, c.More...) {
+		answer := decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: o})
+		if !answer.Allowed {
+			v.Refused, v.Binding = answer.Reason, ""
+			return v
+		}
+		v.Binding = cmp.Or(v.Binding, answer.Binding)
+	}
 	return v
 }
 

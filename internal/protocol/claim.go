@@ -14,6 +14,19 @@ type ClaimStart struct {
 	// Schedule is the Schedule whose input was signed. Such a start is used again and again,
 	// for as long as that Schedule exists.
 	Schedule string `json:"schedule,omitempty"`
+	// Judge, if set, is to be judged with what is known of the host.
+	Judge *JudgeStart `json:"judge,omitempty"`
+}
+
+// JudgeStart asks whether a principal may start a task on a host, and whether the machine
+// that the principal named is that host.
+type JudgeStart struct {
+	Principal string   `json:"principal"`
+	Groups    []string `json:"groups,omitempty"`
+	Verb      string   `json:"verb"`
+	Type      string   `json:"type"` // of the workflow
+	Host      HostSpec `json:"host"`
+	Seed      string   `json:"seed,omitempty"`
 }
 
 // Renew is the content of SignalRenew.

@@ -31,7 +31,7 @@ func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.S
 		tellRefused(ctx, in, err)
 		return protocol.SessionView{}, err
 	}
-	if err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, ""); err != nil {
+	if err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, protocol.ClaimStart{}); err != nil {
 		s.st.Status, s.st.Error = protocol.Failed, kit.FailureOf("the session did not begin", err)
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
