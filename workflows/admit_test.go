@@ -44,6 +44,9 @@ func (w *world) guard(bindings string, people ...string) {
 		if by := w.used[in.Nonce]; by != "" {
 			out.Refused = "it was started before"
 		}
+		if in.Owns != nil && w.foreign[in.Owns.Session] {
+			out.Refused = "it is somebody else's"
+		}
 		w.used[in.Nonce] = in.Run
 		return out, nil
 	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
@@ -302,6 +305,20 @@ func TestASessionStartedAgainWithItsSignedInputTouchesNothing(t *testing.T) {
 		if again && !strings.Contains(fmt.Sprint(err), "started before") {
 			t.Errorf("it ended with %v", err)
 		}
+	}
+}
+
+// Nobody learns what the store has of an id from a session that did not get the id.
+func TestASessionWhoseIDIsSomebodyElsesTouchesNothingAndIsNobodys(t *testing.T) {
+	w := newWorld(t)
+	w.guard(team, "ann", "bob")
+	w.foreign = map[string]bool{"s1": true}
+	w.startBy("ann", session.Options{Tenant: "blue"})
+	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "somebody else's") || len(w.fake.prepared) > 0 {
+		t.Errorf("it prepared %d hosts and ended with %v", len(w.fake.prepared), err)
+	}
+	if o := query[access.Object](w, protocol.QueryObject); !o.Unknown || o.Owner != "" || o.Tenant != "" {
+		t.Errorf("conditions see %+v, want nothing known", o)
 	}
 }
 

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -141,5 +142,34 @@ func TestATaskOnAHostIsJudgedByTheMachineOfTheInventory(t *testing.T) {
 		if out := r.claim(in); (out.Refused == "") != (c.want == "") || !strings.Contains(out.Refused, c.want) {
 			t.Errorf("%s by %s on %+v: refused %q, want %q", c.kind, c.who, c.host, out.Refused, c.want)
 		}
+	}
+}
+
+// What the store has of a session stays its owner's when Temporal has forgotten it.
+func TestAnIDOfASessionIsNotTakenOver(t *testing.T) {
+	r := newTidied(t)
+	n := 0
+	claim := func(o protocol.SessionOwner) string {
+		n++
+		return r.claim(protocol.ClaimStart{Workflow: protocol.SessionID(o.Session), Run: fmt.Sprint("run-", n), Nonce: fmt.Sprint(n), At: time.Now(), Owns: &o}).Refused
+	}
+	ann := protocol.SessionOwner{Session: "s1", Owner: "ann", Tenant: "blue", Labels: map[string]string{"team": "blue"}}
+	eve, red := ann, ann
+	eve.Owner, red.Tenant = "eve", "red"
+	for _, c := range []struct {
+		who  protocol.SessionOwner
+		want string
+	}{{ann, ""}, {ann, ""}, {eve, "somebody else"}, {red, "another tenant"}} {
+		if got := claim(c.who); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: refused %q, want %q", c.who, got, c.want)
+		}
+	}
+	// A firing's session is started by a workflow and has no nonce.
+	eve.Session = "s2"
+	if err := r.store.Put(t.Context(), "transcripts/s2/000000000001-1.1.0", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.claim(protocol.ClaimStart{Workflow: protocol.SessionID("s2"), Run: "r", Owns: &eve}); !strings.Contains(out.Refused, "not on record whose") {
+		t.Errorf("data of before there were owners: %q", out.Refused)
 	}
 }

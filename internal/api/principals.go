@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
@@ -182,13 +183,43 @@ func (s *Server) find(ctx context.Context, n need) (access.Object, bool, error) 
 	case s.opts.Objects == nil:
 		return access.Object{}, false, nil
 	case n.session != "":
-		return s.opts.Objects.Session(ctx, n.session)
+		return s.findSession(ctx, n.session)
 	case n.batch != "":
 		return s.opts.Objects.Batch(ctx, n.batch)
 	case n.object.Host == "":
 		return access.Object{}, false, nil
 	}
 	return s.opts.Objects.Command(ctx, n.object.Host, n.command)
+}
+
+// beginWait is how long a session may take to begin before its object is not known.
+const beginWait = 3 * time.Second
+
+// findSession returns the object of the session whose data the store has. A later session
+// of its id does not make them somebody else's.
+func (s *Server) findSession(ctx context.Context, id string) (access.Object, bool, error) {
+	for end := time.Now().Add(beginWait); ; {
+		o, known, err := s.opts.Objects.Session(ctx, id)
+		if err != nil {
+			return o, known, err
+		}
+		first, owned, err := records.OwnerOf(ctx, s.opts.Store, id)
+		switch {
+		case err != nil:
+			return o, known, err
+		case owned && known && !o.Unknown && o.Owner == first.Owner && o.Tenant == first.Tenant:
+			return o, true, nil
+		case owned:
+			return access.Object{Session: id, Owner: first.Owner, Labels: first.Labels, Tenant: first.Tenant, HostUnknown: true, SeedUnknown: true}, true, nil
+		case !known || !o.Unknown || time.Now().After(end):
+			return o, known, nil
+		}
+		select { // it begins
+		case <-ctx.Done():
+			return o, known, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // objectWait bounds the wait for a workflow that says what conditions see of it.

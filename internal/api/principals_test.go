@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
@@ -427,6 +428,30 @@ func TestConditionsSeeTheObjectOfARequest(t *testing.T) {
 	asked := c.things.asked
 	if _, err := c.as("vic").Live(t.Context(), "s1"); err != nil || c.things.asked != asked {
 		t.Errorf("who needs no condition: %v, and %d sessions were asked", err, c.things.asked-asked)
+	}
+}
+
+// Data in the store belong to who first had the session's id, whoever starts a session of
+// that id later.
+func TestDataOfASessionStayTheirOwners(t *testing.T) {
+	c := lockedBench(t)
+	own := c.as("own")
+	first := func(id, owner string) {
+		if refused, err := records.Own(t.Context(), c.store, protocol.SessionOwner{Session: id, Owner: owner}); refused != "" || err != nil {
+			t.Fatal(refused, err)
+		}
+	}
+	first("s1", "olga") // own started s1 anew
+	first("s4", "own")  // Temporal has forgotten s4
+	c.things.objects["session/s5"] = access.Object{Session: "s5", Unknown: true}
+	first("s5", "own") // own's s5 begins again
+	c.things.objects["session/s6"] = access.Object{Session: "s6", Unknown: true}
+	for id, want := range map[string]bool{"s1": false, "s4": true, "s5": true, "s6": false} {
+		var e *Error
+		_, err := own.Live(t.Context(), id)
+		if (err == nil) != want || !want && (!errors.As(err, &e) || e.Kind != ErrForbidden) {
+			t.Errorf("%s: %v, want it allowed: %v", id, err, want)
+		}
 	}
 }
 

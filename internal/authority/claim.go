@@ -33,7 +33,7 @@ func StartVerdict(ctx workflow.Context) Verdict {
 // to Temporal can start an ended workflow again with its own input. It waits for the store.
 // in has what else is to be asked about the start.
 func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart) error {
-	if v.Nonce == "" || Version(ctx) < 2 {
+	if v.Nonce == "" && in.Owns == nil || Version(ctx) < 2 {
 		return nil
 	}
 	info := workflow.GetInfo(ctx)

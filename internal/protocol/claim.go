@@ -16,6 +16,16 @@ type ClaimStart struct {
 	Schedule string `json:"schedule,omitempty"`
 	// Judge, if set, is to be judged with what is known of the host.
 	Judge *JudgeStart `json:"judge,omitempty"`
+	// Owns, if set, takes the id of a session for its owner.
+	Owns *SessionOwner `json:"owns,omitempty"`
+}
+
+// SessionOwner says whose a session's id is, and with it all that the store has under it.
+type SessionOwner struct {
+	Session string            `json:"session"`
+	Owner   string            `json:"owner"` // a principal
+	Labels  map[string]string `json:"labels,omitempty"`
+	Tenant  string            `json:"tenant,omitempty"`
 }
 
 // JudgeStart asks whether a principal may start a task on a host, and whether the machine

@@ -96,6 +96,26 @@ func (s *core) object() access.Object {
 	return access.Object{Session: s.id, Owner: s.opt.By, Labels: s.opt.Labels, Host: s.opt.Host, Seed: s.opt.Seed, Tenant: s.opt.Tenant}
 }
 
+// shown is what others learn of object. Before the id is the owner's, the store may have
+// data of somebody else under it.
+func (s *core) shown() access.Object {
+	if !s.owned {
+		return access.Object{Session: s.id, Unknown: true}
+	}
+	return s.object()
+}
+
+// claim takes the session's id for its owner, and lets its signed start count once.
+func (s *session) claim() error {
+	var in protocol.ClaimStart
+	if s.admission.Start.Principal != "" {
+		in.Owns = &protocol.SessionOwner{Session: s.id, Owner: s.opt.By, Labels: s.opt.Labels, Tenant: s.opt.Tenant}
+	}
+	err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, in)
+	s.owned = err == nil
+	return err
+}
+
 // openDoor returns the door of the session's commands.
 func (s *session) openDoor() *admit.Door {
 	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats}
