@@ -308,6 +308,50 @@ func TestASessionStartedAgainWithItsSignedInputTouchesNothing(t *testing.T) {
 	}
 }
 
+// A right to start sessions is none to use a seed, and what a pool will choose meets no
+// condition.
+func TestASessionRunsOnSeedsAndHostsThatItsStarterMayUse(t *testing.T) {
+	const bindings = `  - {name: tenant, roles: [operator], to: [ann], when: 'tenant == "blue" && (verb != "seed.use" || seed == "web")'}
+  - {name: not prod, roles: [operator], to: [bob], when: 'seed != "prod"'}
+  - {name: not db, roles: [operator], to: [carl], when: 'host.name != "db-1"'}
+  - {name: no db labels, roles: [operator], to: [dora], when: 'host.labels.get("kind") != "db"'}
+`
+	for _, c := range []struct {
+		who  string
+		opt  session.Options
+		want bool
+	}{
+		{"ann", session.Options{}, true},
+		{"ann", session.Options{Seed: "web"}, true},
+		{"ann", session.Options{Seed: "other"}, false},
+		{"ann", session.Options{SeedPool: "web"}, false},
+		{"bob", session.Options{}, true},
+		{"bob", session.Options{Seed: "web"}, true},
+		{"bob", session.Options{Seed: "prod"}, false},
+		{"bob", session.Options{SeedPool: "all"}, false},
+		{"carl", session.Options{Host: "web-1"}, true},
+		{"carl", session.Options{Host: "db-1"}, false},
+		{"carl", session.Options{}, false},
+		{"dora", session.Options{Host: "web-1"}, false},
+	} {
+		c.opt.Tenant = "blue"
+		w := newWorld(t)
+		w.guard(bindings, "ann", "bob", "carl", "dora")
+		w.at(time.Minute, func() {
+			w.send(protocol.SignalClose, w.by(c.who, protocol.SignalClose, protocol.Close{}))
+		})
+		w.at(2*time.Minute, w.CancelWorkflow)
+		w.startBy(c.who, c.opt)
+		err := w.GetWorkflowError()
+		if c.want && strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) || !c.want && !strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) {
+			t.Errorf("%s with seed %q, pool %q, host %q: %v, want it allowed: %v", c.who, c.opt.Seed, c.opt.SeedPool, c.opt.Host, err, c.want)
+		}
+		if !c.want && len(w.asked) > 0 {
+			t.Errorf("%s with seed %q, pool %q, host %q: it asked for %d leases", c.who, c.opt.Seed, c.opt.SeedPool, c.opt.Host, len(w.asked))
+		}
+	}
+}
+
 // Nobody learns what the store has of an id from a session that did not get the id.
 func TestASessionWhoseIDIsSomebodyElsesTouchesNothingAndIsNobodys(t *testing.T) {
 	w := newWorld(t)

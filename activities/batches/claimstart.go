@@ -35,7 +35,9 @@ const (
 func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (protocol.StartClaimed, error) {
 	claim := claimStart
 	if in.Nonce == "" { // what started it was judged
-		claim = func(context.Context, *site.Site, protocol.ClaimStart) (out protocol.StartClaimed, _ error) { return out, nil }
+		claim = func(context.Context, *site.Site, protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+			return out, nil
+		}
 	}
 	if in.Schedule != "" {
 		claim = claimFiring

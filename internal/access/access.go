@@ -61,9 +61,9 @@ type Object struct {
 	Seed       string            `json:"seed,omitempty"`
 	// HostUnknown and SeedUnknown say that there is or will be one, and not which. Then no
 	// condition that depends on it holds.
-	HostUnknown bool `json:"host_unknown,omitempty"`
-	SeedUnknown bool `json:"seed_unknown,omitempty"`
-	Tenant     string            `json:"tenant,omitempty"`
+	HostUnknown bool   `json:"host_unknown,omitempty"`
+	SeedUnknown bool   `json:"seed_unknown,omitempty"`
+	Tenant      string `json:"tenant,omitempty"`
 	// Unknown says that the object exists and its facts are not known. Then no binding with a
 	// condition allows anything.
 	Unknown bool `json:"unknown,omitempty"`

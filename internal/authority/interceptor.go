@@ -257,8 +257,14 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	}
 	v := g.keeper.Judge(c)
 	if v.Refused == "" {
-		if then := g.keeper.Allows(v.Principal, also, c.Object); then.Refused != "" {
-			v.Refused = then.Refused
+		verbs := []access.Verb{also}
+		if also == access.SessionStart && (c.Object.Seed != "" || c.Object.SeedUnknown) {
+			verbs = append(verbs, access.SeedUse)
+		}
+		for _, verb := range verbs {
+			if then := g.keeper.Allows(v.Principal, verb, c.Object); then.Refused != "" {
+				v.Refused = then.Refused
+			}
 		}
 	}
 	if v.Refused != "" {
