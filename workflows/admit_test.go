@@ -33,12 +33,15 @@ func (w *world) guard(bindings string, people ...string) {
 		_, key := keyOf(w.t, name)
 		fmt.Fprintf(&b, "  - {name: %s, keys: [%q]}\n", name, key)
 	}
+	_, key := keyOf(w.t, "worker")
+	fmt.Fprintf(&b, "workers: [%q]\n", key)
 	b.WriteString("bindings:\n" + bindings)
 	a, err := access.Parse([]byte(b.String()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	k := authority.Fixed(a, w.Now)
+	k.Know(w.tokens)
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
 		if by := w.used[in.Nonce]; by != "" {
@@ -350,6 +353,58 @@ func TestASessionRunsOnSeedsAndHostsThatItsStarterMayUse(t *testing.T) {
 			t.Errorf("%s with seed %q, pool %q, host %q: it asked for %d leases", c.who, c.opt.Seed, c.opt.SeedPool, c.opt.Host, len(w.asked))
 		}
 	}
+}
+
+// byToken returns a message that somebody sent with an API token.
+func (w *world) byToken(token string, m protocol.Message) json.RawMessage {
+	w.t.Helper()
+	signer, _ := keyOf(w.t, "worker")
+	raw, err := json.Marshal(m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signed, err := command.SignFor(signer, token, nil, protocol.SessionID("s1"), protocol.SignalMessage, raw, w.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+// Who asks with a token of their own is who asks.
+func TestTheOwnerOfATokenDoesNotDecideWhatTheTokenAskedFor(t *testing.T) {
+	for what, send := range map[string]func(*world, json.RawMessage){
+		"an update": func(w *world, raw json.RawMessage) { w.takes(w.send(protocol.SignalMessage, raw)) },
+		"a signal":  func(w *world, raw json.RawMessage) { w.SignalWorkflow(protocol.SignalMessage, raw) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.tokens = bookOf{"ci": {Name: "ci", Owner: "ann", Roles: []access.Role{access.Operator}, ExpiresAt: w.Now().Add(time.Hour)}}
+			w.guard("  - {name: all, roles: [operator, approver], to: [ann, bob]}\n", "ann", "bob")
+			w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+			w.at(time.Second, func() { send(w, w.byToken("token:ci", hello("m1"))) })
+			w.at(2*time.Second, func() {
+				accept := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
+				w.refusal(w.send(protocol.SignalDecide, w.by("ann", protocol.SignalDecide, w.signed("ann", accept))), protocol.RefusedState, "a sender may not decide")
+				w.takes(w.send(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, w.signed("bob", accept))))
+			})
+			w.whenTurn(1, "completed", func() {
+				w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
+			})
+			w.startBy("ann", session.Options{Policy: approvedBy(t, "", "ann", "bob")})
+			w.verify()
+		})
+	}
+}
+
+// A bookOf has API tokens by name.
+type bookOf map[string]access.Token
+
+func (b bookOf) Named(name string) (access.Token, error) {
+	t, ok := b[name]
+	if !ok {
+		return t, fmt.Errorf("there is no token %s", name)
+	}
+	return t, nil
 }
 
 // Nobody learns what the store has of an id from a session that did not get the id.

@@ -116,6 +116,20 @@ func (k *Keeper) token(name string) (access.Token, error) {
 	return tokens.Named(name)
 }
 
+// Behind returns the person for whom a principal acts: the owner of a token, and otherwise
+// the principal. It returns "" if that is not known.
+func (k *Keeper) Behind(who string) string {
+	name, is := access.TokenName(who)
+	if !is {
+		return who
+	}
+	t, err := k.token(name)
+	if err != nil {
+		return ""
+	}
+	return t.Owner
+}
+
 // Tokens knows API tokens by name.
 type Tokens interface {
 	Named(name string) (access.Token, error)
