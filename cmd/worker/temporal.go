@@ -94,20 +94,6 @@ func (l *lateClient) Batch(ctx context.Context, id string) (access.Object, bool,
 	return access.Object{Owner: v.By}, known, err
 }
 
-// Command implements api.Objects.
-func (l *lateClient) Command(ctx context.Context, host, id string) (access.Object, bool, error) {
-	c := l.c.Load()
-	if c == nil {
-		return access.Object{}, false, errNotConnected
-	}
-	_, err := (*c).DescribeWorkflowExecution(ctx, protocol.HostTaskID(host, "exec-"+id), "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return access.Object{}, false, nil
-	}
-	return access.Object{Host: host}, err == nil, err
-}
-
 // ask queries a workflow. known false means that Temporal has none.
 func (l *lateClient) ask(ctx context.Context, workflow, query string, to any) (known bool, err error) {
 	c := l.c.Load()

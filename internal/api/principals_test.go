@@ -126,10 +126,6 @@ func (o *things) Batch(_ context.Context, id string) (access.Object, bool, error
 	return o.get("batch/" + id)
 }
 
-func (o *things) Command(_ context.Context, host, id string) (access.Object, bool, error) {
-	return o.get("host/" + host + "/" + id)
-}
-
 // A court is a bench with an authority.
 type court struct {
 	*bench
@@ -140,7 +136,7 @@ type court struct {
 func lockedBench(t *testing.T) *court {
 	c := &court{law: &law{a: accessFile(t, "")}, things: &things{objects: map[string]access.Object{
 		"session/s1": {Session: "s1", Owner: "own"}, "session/s2": {Session: "s2", Owner: "olga"},
-		"batch/b1": {Owner: "own"}, "host/h1/x-1": {Host: "h1"},
+		"batch/b1": {Owner: "own"},
 	}}}
 	c.bench = serve(t, func(o *Options) {
 		o.Authority, o.Objects, o.Recheck = c.law, c.things, 20*time.Millisecond
@@ -451,6 +447,44 @@ func TestDataOfASessionStayTheirOwners(t *testing.T) {
 		_, err := own.Live(t.Context(), id)
 		if (err == nil) != want || !want && (!errors.As(err, &e) || e.Kind != ErrForbidden) {
 			t.Errorf("%s: %v, want it allowed: %v", id, err, want)
+		}
+	}
+}
+
+// A workflow's id can name any host. Where a command ran is what its worker recorded.
+func TestOutputOfACommandIsForThoseWhoMayRunItOnItsHost(t *testing.T) {
+	c := lockedBench(t)
+	c.law.Lock()
+	c.law.a = accessFile(t, "  - {name: web, roles: [host-operator], to: [own], when: 'host.name == \"web\"'}\n  - {name: dev, roles: [host-operator], to: [olga], when: 'host.labels.get(\"env\") == \"dev\"'}\n")
+	c.law.Unlock()
+	for id, p := range map[string]records.ExecPlace{"of-web": {Host: "web", Labels: map[string]string{"env": "dev"}}, "of-db": {Host: "db", Labels: map[string]string{}}, "of-old": {Host: "old"}} {
+		if other, err := records.PlaceExec(t.Context(), c.store, id, p); other != "" || err != nil {
+			t.Fatal(other, err)
+		}
+		if err := c.store.Put(t.Context(), records.ExecEndKey(id), []byte(`{"state":"exited"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if other, err := records.PlaceExec(t.Context(), c.store, "of-db", records.ExecPlace{Host: "web"}); other != "db" || err != nil {
+		t.Errorf("a command of the same id on another host: it is said to run on %q: %v", other, err)
+	}
+	for _, r := range []struct {
+		who, id, host string
+		want          bool
+	}{
+		{"own", "of-web", "web", true}, {"own", "of-db", "db", false}, {"own", "of-db", "web", false}, {"own", "unknown", "web", false},
+		{"olga", "of-web", "web", true}, {"olga", "of-db", "db", false}, {"olga", "of-db", "web", false}, {"olga", "of-old", "old", false},
+		{"ann", "of-db", "db", true},
+	} {
+		var err error
+		for _, err = range c.as(r.who).Exec(t.Context(), r.host, r.id, 0, 0) {
+			if err != nil {
+				break
+			}
+		}
+		var e *Error
+		if (err == nil) != r.want || !r.want && (!errors.As(err, &e) || e.Kind != ErrForbidden) {
+			t.Errorf("%s asks for %s on %s: %v, want it allowed: %v", r.who, r.id, r.host, err, r.want)
 		}
 	}
 }
