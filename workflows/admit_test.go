@@ -35,12 +35,15 @@ func (w *world) guard(bindings string, people ...string) {
 		_, key := keyOf(w.t, name)
 		fmt.Fprintf(&b, "  - {name: %s, keys: [%q]}\n", name, key)
 	}
+	_, key := keyOf(w.t, "worker")
+	fmt.Fprintf(&b, "workers: [%q]\n", key)
 	b.WriteString("bindings:\n" + bindings)
 	a, err := access.Parse([]byte(b.String()))
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	k := authority.Fixed(a, w.Now)
+	k.Know(w.tokens)
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
 		w.reads = append(w.reads, in.Reads)
@@ -49,6 +52,9 @@ func (w *world) guard(bindings string, people ...string) {
 		}
 		if by := w.used[in.Nonce]; by != "" {
 			out.Refused = "it was started before"
+		}
+		if in.Owns != nil && w.foreign[in.Owns.Session] {
+			out.Refused = "it is somebody else's"
 		}
 		w.used[in.Nonce] = in.Run
 		return out, nil
@@ -264,6 +270,55 @@ func TestHostsAndSeedsTakeSignedCommandsOnly(t *testing.T) {
 	p.verify()
 }
 
+// A host is judged as it is and as a command makes it, also if many are put at once.
+func TestACommandToAPoolIsJudgedForEachHostItChanges(t *testing.T) {
+	p := newPoolWorld(t)
+	p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.PoolID("")})
+	p.guard(`  - {name: not prod, roles: [host-operator], to: [ann], when: 'host.name != "prod" && host.labels.get("env") != "prod"'}
+  - {name: all, roles: [admin], to: [bob]}
+`, "ann", "bob")
+	env := func(name, env string) protocol.PutHost {
+		h := put(name, 1)
+		h.Labels, h.Replace = map[string]string{"env": env}, true
+		return h
+	}
+	send := func(who, name string, arg any) *updated {
+		to := reflect.New(reflect.TypeOf(arg))
+		if err := json.Unmarshal(p.byFor(who, protocol.PoolID(""), name, arg), to.Interface()); err != nil {
+			t.Fatal(err)
+		}
+		return p.send(name, to.Elem().Interface())
+	}
+	p.at(time.Second, func() {
+		p.takes(send("bob", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("prod", ""), env("db-1", "prod"), env("web-1", "dev")}}))
+	})
+	p.at(2*time.Second, func() {
+		for what, u := range map[string]*updated{
+			"one of many":    send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-2", ""), env("prod", "")}}),
+			"by its labels":  send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("db-1", "dev")}}),
+			"with labels":    send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-1", "prod")}}),
+			"replaced":       send("ann", protocol.UpdatePutHost, env("db-1", "dev")),
+			"relabelled":     send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "db-1", Unlabel: []string{"env"}}),
+			"labelled so":    send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Labels: map[string]string{"env": "prod"}}),
+			"removed":        send("ann", protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "db-1"}),
+			"not there":      send("ann", protocol.UpdateRemoveHost, protocol.RemoveHost{Name: "db-9"}),
+			"not to be seen": send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "db-9", Slots: 3}),
+		} {
+			p.after(func() {
+				if u.rejected == nil {
+					t.Errorf("a host %s: taken", what)
+				}
+			})
+			p.refuses(u, protocol.RefusedForbidden)
+		}
+		p.takes(send("ann", protocol.UpdatePutHosts, protocol.PutHosts{Hosts: []protocol.PutHost{env("web-1", "test"), env("web-3", "")}}))
+		p.takes(send("ann", protocol.UpdateSetHost, protocol.SetHost{Name: "web-1", Slots: 3}))
+	})
+	p.at(3*time.Second, p.CancelWorkflow)
+	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+	p.verify()
+}
+
 func TestACommandOnAHostRunsForWhoMayGiveIt(t *testing.T) {
 	in := protocol.ExecInput{ID: "e1", Host: protocol.HostSpec{Name: "web-1"}, Argv: []string{"true"}}
 	for who, want := range map[string]bool{"ann": true, "bob": false, "mallory": false, "": false} {
@@ -314,6 +369,116 @@ func TestASessionStartedAgainWithItsSignedInputTouchesNothing(t *testing.T) {
 		if again && !strings.Contains(fmt.Sprint(err), "started before") {
 			t.Errorf("it ended with %v", err)
 		}
+	}
+}
+
+// A right to start sessions is none to use a seed, and what a pool will choose meets no
+// condition.
+func TestASessionRunsOnSeedsAndHostsThatItsStarterMayUse(t *testing.T) {
+	const bindings = `  - {name: tenant, roles: [operator], to: [ann], when: 'tenant == "blue" && (verb != "seed.use" || seed == "web")'}
+  - {name: not prod, roles: [operator], to: [bob], when: 'seed != "prod"'}
+  - {name: not db, roles: [operator], to: [carl], when: 'host.name != "db-1"'}
+  - {name: no db labels, roles: [operator], to: [dora], when: 'host.labels.get("kind") != "db"'}
+`
+	for _, c := range []struct {
+		who  string
+		opt  session.Options
+		want bool
+	}{
+		{"ann", session.Options{}, true},
+		{"ann", session.Options{Seed: "web"}, true},
+		{"ann", session.Options{Seed: "other"}, false},
+		{"ann", session.Options{SeedPool: "web"}, false},
+		{"bob", session.Options{}, true},
+		{"bob", session.Options{Seed: "web"}, true},
+		{"bob", session.Options{Seed: "prod"}, false},
+		{"bob", session.Options{SeedPool: "all"}, false},
+		{"carl", session.Options{Host: "web-1"}, true},
+		{"carl", session.Options{Host: "db-1"}, false},
+		{"carl", session.Options{}, false},
+		{"dora", session.Options{Host: "web-1"}, false},
+	} {
+		c.opt.Tenant = "blue"
+		w := newWorld(t)
+		w.guard(bindings, "ann", "bob", "carl", "dora")
+		w.at(time.Minute, func() {
+			w.send(protocol.SignalClose, w.by(c.who, protocol.SignalClose, protocol.Close{}))
+		})
+		w.at(2*time.Minute, w.CancelWorkflow)
+		w.startBy(c.who, c.opt)
+		err := w.GetWorkflowError()
+		if c.want && strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) || !c.want && !strings.Contains(fmt.Sprint(err), protocol.RefusedForbidden) {
+			t.Errorf("%s with seed %q, pool %q, host %q: %v, want it allowed: %v", c.who, c.opt.Seed, c.opt.SeedPool, c.opt.Host, err, c.want)
+		}
+		if !c.want && len(w.asked) > 0 {
+			t.Errorf("%s with seed %q, pool %q, host %q: it asked for %d leases", c.who, c.opt.Seed, c.opt.SeedPool, c.opt.Host, len(w.asked))
+		}
+	}
+}
+
+// byToken returns a message that somebody sent with an API token.
+func (w *world) byToken(token string, m protocol.Message) json.RawMessage {
+	w.t.Helper()
+	signer, _ := keyOf(w.t, "worker")
+	raw, err := json.Marshal(m)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signed, err := command.SignFor(signer, token, nil, protocol.SessionID("s1"), protocol.SignalMessage, raw, w.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
+// Who asks with a token of their own is who asks.
+func TestTheOwnerOfATokenDoesNotDecideWhatTheTokenAskedFor(t *testing.T) {
+	for what, send := range map[string]func(*world, json.RawMessage){
+		"an update": func(w *world, raw json.RawMessage) { w.takes(w.send(protocol.SignalMessage, raw)) },
+		"a signal":  func(w *world, raw json.RawMessage) { w.SignalWorkflow(protocol.SignalMessage, raw) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.tokens = bookOf{"ci": {Name: "ci", Owner: "ann", Roles: []access.Role{access.Operator}, ExpiresAt: w.Now().Add(time.Hour)}}
+			w.guard("  - {name: all, roles: [operator, approver], to: [ann, bob]}\n", "ann", "bob")
+			w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+			w.at(time.Second, func() { send(w, w.byToken("token:ci", hello("m1"))) })
+			w.at(2*time.Second, func() {
+				accept := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
+				w.refusal(w.send(protocol.SignalDecide, w.by("ann", protocol.SignalDecide, w.signed("ann", accept))), protocol.RefusedState, "a sender may not decide")
+				w.takes(w.send(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, w.signed("bob", accept))))
+			})
+			w.whenTurn(1, "completed", func() {
+				w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
+			})
+			w.startBy("ann", session.Options{Policy: approvedBy(t, "", "ann", "bob")})
+			w.verify()
+		})
+	}
+}
+
+// A bookOf has API tokens by name.
+type bookOf map[string]access.Token
+
+func (b bookOf) Named(name string) (access.Token, error) {
+	t, ok := b[name]
+	if !ok {
+		return t, fmt.Errorf("there is no token %s", name)
+	}
+	return t, nil
+}
+
+// Nobody learns what the store has of an id from a session that did not get the id.
+func TestASessionWhoseIDIsSomebodyElsesTouchesNothingAndIsNobodys(t *testing.T) {
+	w := newWorld(t)
+	w.guard(team, "ann", "bob")
+	w.foreign = map[string]bool{"s1": true}
+	w.startBy("ann", session.Options{Tenant: "blue"})
+	if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), "somebody else's") || len(w.fake.prepared) > 0 {
+		t.Errorf("it prepared %d hosts and ended with %v", len(w.fake.prepared), err)
+	}
+	if o := query[access.Object](w, protocol.QueryObject); !o.Unknown || o.Owner != "" || o.Tenant != "" {
+		t.Errorf("conditions see %+v, want nothing known", o)
 	}
 }
 

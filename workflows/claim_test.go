@@ -1,6 +1,8 @@
 package workflows
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -8,6 +10,9 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/testsuite"
 
+	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -84,5 +89,87 @@ func TestWhatIsSignedForAScheduleCountsOnlyForThatSchedule(t *testing.T) {
 	in.At = begun
 	if out := r.claim(in); !strings.Contains(out.Refused, "does not exist any more") {
 		t.Errorf("a firing of a schedule that is gone: %q", out.Refused)
+	}
+}
+
+// The name of a host, and its labels, say something only of the machine that the inventory
+// has under that name.
+func TestATaskOnAHostIsJudgedByTheMachineOfTheInventory(t *testing.T) {
+	r := newTidied(t)
+	dev := protocol.HostSpec{Name: "dev-1", Address: "dev.example", User: "ops", HostKeys: []string{"SHA256:a"}}
+	gate := protocol.HostSpec{Name: "gate", Address: "gate.example", HostKeys: []string{"SHA256:g"}}
+	s := site.NewSite(site.Deps{Store: r.store})
+	s.AskHosts = func(context.Context) ([]inquiry.HostNow, error) {
+		return []inquiry.HostNow{{Name: "dev-1", Spec: &dev, Labels: map[string]string{"env": "dev"}}, {Name: "gate", Spec: &gate}}, nil
+	}
+	s.Judge = func(q site.Question) string {
+		switch {
+		case q.Principal == "root", !q.Unknown && q.Principal == "ann" && q.Labels["env"] == "dev", !q.Unknown && q.Principal == "bob" && q.Host == "dev-1":
+			return ""
+		}
+		return "no binding"
+	}
+	r.set.Batch = batches.New(s)
+	prod, viaProd, key := dev, dev, dev // under the name of dev
+	prod.Address, key.Identity = "prod.example", "/root/.ssh/other"
+	viaProd.Jump = &protocol.HostSpec{Name: "gate", Address: "prod.example", Identity: "/root/.ssh/other"}
+	for _, c := range []struct {
+		who, kind string
+		host      protocol.HostSpec
+		want      string
+	}{
+		{"ann", protocol.TypeExec, dev, ""},
+		{"bob", protocol.TypeExec, dev, ""},
+		{"eve", protocol.TypeExec, dev, "no binding"},
+		{"ann", protocol.TypeExec, gate, "no binding"},
+		{"ann", protocol.TypeExec, prod, "another machine"},
+		{"bob", protocol.TypeExec, prod, "another machine"},
+		{"bob", protocol.TypeExec, key, "another machine"},
+		{"bob", protocol.TypeExec, viaProd, "another machine"},
+		{"root", protocol.TypeExec, prod, "another machine"}, // it has no right to add hosts by this
+		{"root", protocol.TypeExec, protocol.HostSpec{Name: "new", Address: "prod.example"}, "has no host new"},
+		{"bob", protocol.TypeCheck, prod, "another machine"},
+		{"bob", protocol.TypeProvision, prod, "another machine"},
+		{"bob", protocol.TypeCapture, prod, "another machine"},
+		{"bob", protocol.TypeLogin, prod, "another machine"},
+		{"root", protocol.TypeCheck, prod, ""},
+		{"bob", protocol.TypeScan, prod, ""}, // which does not log in
+		{"bob", protocol.TypeScan, viaProd, "jump host gate"},
+		{"eve", protocol.TypeScan, dev, "no binding"},
+	} {
+		in := protocol.ClaimStart{Workflow: "w", Run: "r", Nonce: c.who + c.kind + c.host.Address, At: time.Now(),
+			Judge: &protocol.JudgeStart{Principal: c.who, Verb: "v", Type: c.kind, Host: c.host}}
+		if out := r.claim(in); (out.Refused == "") != (c.want == "") || !strings.Contains(out.Refused, c.want) {
+			t.Errorf("%s by %s on %+v: refused %q, want %q", c.kind, c.who, c.host, out.Refused, c.want)
+		}
+	}
+}
+
+// What the store has of a session stays its owner's when Temporal has forgotten it.
+func TestAnIDOfASessionIsNotTakenOver(t *testing.T) {
+	r := newTidied(t)
+	n := 0
+	claim := func(o protocol.SessionOwner) string {
+		n++
+		return r.claim(protocol.ClaimStart{Workflow: protocol.SessionID(o.Session), Run: fmt.Sprint("run-", n), Nonce: fmt.Sprint(n), At: time.Now(), Owns: &o}).Refused
+	}
+	ann := protocol.SessionOwner{Session: "s1", Owner: "ann", Tenant: "blue", Labels: map[string]string{"team": "blue"}}
+	eve, red := ann, ann
+	eve.Owner, red.Tenant = "eve", "red"
+	for _, c := range []struct {
+		who  protocol.SessionOwner
+		want string
+	}{{ann, ""}, {ann, ""}, {eve, "somebody else"}, {red, "another tenant"}} {
+		if got := claim(c.who); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%+v: refused %q, want %q", c.who, got, c.want)
+		}
+	}
+	// A firing's session is started by a workflow and has no nonce.
+	eve.Session = "s2"
+	if err := r.store.Put(t.Context(), "transcripts/s2/000000000001-1.1.0", []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	if out := r.claim(protocol.ClaimStart{Workflow: protocol.SessionID("s2"), Run: "r", Owns: &eve}); !strings.Contains(out.Refused, "not on record whose") {
+		t.Errorf("data of before there were owners: %q", out.Refused)
 	}
 }

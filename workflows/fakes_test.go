@@ -340,6 +340,8 @@ type world struct {
 	back     []lease.Release // the releases themselves
 	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
+	tokens   bookOf                 // API tokens
+	foreign  map[string]bool        // ids of sessions that are somebody else's
 	used     map[string]string      // nonces of signed starts, and the runs that claimed them
 	reads    []*protocol.StartReads // what starts wanted to read
 	held     []lease.Holds          // the session's answers to a pool's roll call

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -40,15 +41,26 @@ func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (pr
 	}
 	if in.Reads != nil {
 		out, err := mayRead(ctx, b.site, *in.Reads)
-		if err != nil || out.Refused != "" || in.Nonce == "" {
+		if err != nil || out.Refused != "" {
 			return out, failing(err)
 		}
 	}
 	claim := claimStart
+	if in.Nonce == "" { // what started it was judged
+		claim = func(context.Context, *site.Site, protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+			return out, nil
+		}
+	}
 	if in.Schedule != "" {
 		claim = claimFiring
 	}
 	out, err := claim(ctx, b.site, in)
+	if err == nil && out.Refused == "" && in.Judge != nil {
+		out.Refused, err = judgeStart(ctx, b.site, *in.Judge)
+	}
+	if err == nil && out.Refused == "" && in.Owns != nil {
+		out.Refused, err = records.Own(ctx, b.site.Store, *in.Owns)
+	}
 	return out, failing(err)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"strings"
 	"time"
@@ -77,6 +78,9 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 	if err != nil {
 		return protocol.ExecResult{}, err
 	}
+	if err := place(ctx, s, in); err != nil {
+		return protocol.ExecResult{}, err
+	}
 	root, err := hostexec.Root(ctx, host, in.Host)
 	if err != nil {
 		return protocol.ExecResult{}, notBegun(a, fmt.Errorf("find the root folder: %w", err))
@@ -104,6 +108,29 @@ func ExecOn(ctx context.Context, s *site.Site, in protocol.ExecInput, a ExecAtte
 		return protocol.ExecResult{}, e.abandon(ctx)
 	}
 	return out, err
+}
+
+// place records the host before there is output, for those who ask to see it. Labels count
+// only where an access file does.
+func place(ctx context.Context, s *site.Site, in protocol.ExecInput) error {
+	p := records.ExecPlace{Host: in.Host.Name}
+	if s.Judge != nil {
+		known, err := s.AskHosts(ctx)
+		if err != nil { // then the output is for those whom labels do not matter
+			s.Logger.Warn("the labels of a host are not known", "host", in.Host.Name, "exec", in.ID, "err", err)
+		}
+		for _, h := range known {
+			if h.Name == in.Host.Name {
+				p.Labels = map[string]string{}
+				maps.Copy(p.Labels, h.Labels)
+			}
+		}
+	}
+	other, err := records.PlaceExec(ctx, s.Store, in.ID, p)
+	if err == nil && other != "" {
+		err = kit.BadInput("command %s runs or ran on host %s: give it another id", in.ID, other)
+	}
+	return err
 }
 
 type execution struct {

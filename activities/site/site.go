@@ -68,6 +68,9 @@ type Deps struct {
 	// "". blind means that nothing is known of it, so that no condition holds. It is nil if the
 	// worker has no access file.
 	MayRead func(ctx context.Context, principal string, groups []string, of owned.Owner, blind bool) (why string, err error)
+	// Judge says why the access file does not allow something, or returns "". It is nil with
+	// authority: local.
+	Judge func(Question) (refused string)
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

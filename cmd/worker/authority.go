@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
@@ -64,6 +66,21 @@ func readsOf(k *authority.Keeper, objects api.Objects) func(context.Context, str
 			}
 		}
 		return k.Decide(ask).Reason, nil
+	}
+}
+
+// judgeOf answers the questions of activities by the access file, or is nil.
+func judgeOf(k *authority.Keeper) func(site.Question) string {
+	if k == nil {
+		return nil
+	}
+	return func(q site.Question) string {
+		answer := k.Decide(access.Request{Who: q.Principal, Groups: q.Groups, Verb: access.Verb(q.Verb),
+			Object: access.Object{Host: q.Host, HostLabels: q.Labels, Seed: q.Seed, Unknown: q.Unknown}})
+		if answer.Allowed {
+			return ""
+		}
+		return cmp.Or(answer.Reason, "it is not allowed")
 	}
 }
 

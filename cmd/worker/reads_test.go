@@ -33,8 +33,8 @@ func (k known) Batch(_ context.Context, id string) (access.Object, bool, error) 
 	return k.get("batch." + id)
 }
 
-func (k known) Command(context.Context, string, string) (access.Object, bool, error) {
-	return access.Object{}, false, errors.New("a start reads no command")
+func (k known) Login(context.Context, string, string) (access.Object, bool, error) {
+	return access.Object{}, false, errors.New("a start reads no login")
 }
 
 func TestWhatAStartReadsIsJudgedByTheAccessFile(t *testing.T) {

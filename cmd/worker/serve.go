@@ -153,6 +153,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), Unprotected: conf.Seeds.Unprotected, Private: private,
 		Bounds:    boundsOf(conf),
 		MayRead:   readsOf(keeper, temporal),
+		Judge:     judgeOf(keeper),
 		Deliver:   site.DeliverLimits{MaxBytes: conf.Deliver.MaxBytes, SessionBytes: conf.Deliver.SessionBytes, SessionCalls: conf.Deliver.SessionCalls},
 		Snapshots: site.SnapshotLimits{Keep: conf.Snapshots.Keep, MaxAge: conf.Snapshots.MaxAge, MaxBytes: conf.Snapshots.MaxBytes},
 	})

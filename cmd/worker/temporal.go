@@ -5,7 +5,6 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -95,29 +94,12 @@ func (l *lateClient) Batch(ctx context.Context, id string) (access.Object, bool,
 	return access.Object{Owner: v.By}, known, err
 }
 
-// Command implements api.Objects.
-func (l *lateClient) Command(ctx context.Context, host, id string) (access.Object, bool, error) {
-	c := l.c.Load()
-	if c == nil {
-		return access.Object{}, false, errNotConnected
-	}
-	if strings.HasPrefix(id, protocol.LoginPrefix) {
-		return l.login(ctx, host, id)
-	}
-	_, err := (*c).DescribeWorkflowExecution(ctx, protocol.HostTaskID(host, "exec-"+id), "")
-	var gone *serviceerror.NotFound
-	if errors.As(err, &gone) {
-		return access.Object{}, false, nil
-	}
-	return access.Object{Host: host}, err == nil, err
-}
-
-// login asks a login which seed it is for. A login that was just started cannot say so yet.
-func (l *lateClient) login(ctx context.Context, host, id string) (o access.Object, known bool, err error) {
+// Login implements api.Objects. A login that was just started cannot answer yet.
+func (l *lateClient) Login(ctx context.Context, host, id string) (o access.Object, known bool, err error) {
 	for {
 		known, err = l.ask(ctx, protocol.HostTaskID(host, id), protocol.QueryObject, &o)
-		if err == nil {
-			return o, known, nil
+		if err == nil || errors.Is(err, errNotConnected) {
+			return o, known, err
 		}
 		select {
 		case <-ctx.Done():

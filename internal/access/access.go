@@ -3,6 +3,7 @@ package access
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -50,13 +51,19 @@ type Request struct {
 
 // An Object is what a request is about. Fields that do not apply are empty.
 type Object struct {
-	Session    string            `json:"session,omitempty"`
-	Owner      string            `json:"owner,omitempty"`  // who started the session, batch or schedule
-	Labels     map[string]string `json:"labels,omitempty"` // of the session
-	Host       string            `json:"host,omitempty"`
+	Session string            `json:"session,omitempty"`
+	Owner   string            `json:"owner,omitempty"`  // who started the session, batch or schedule
+	Labels  map[string]string `json:"labels,omitempty"` // of the session
+	Host    string            `json:"host,omitempty"`
+	// HostLabels are not known if Host is set and they are nil. Then no condition that
+	// depends on them holds.
 	HostLabels map[string]string `json:"host_labels,omitempty"`
 	Seed       string            `json:"seed,omitempty"`
-	Tenant     string            `json:"tenant,omitempty"`
+	// HostUnknown and SeedUnknown say that there is or will be one, and not which. Then no
+	// condition that depends on it holds.
+	HostUnknown bool   `json:"host_unknown,omitempty"`
+	SeedUnknown bool   `json:"seed_unknown,omitempty"`
+	Tenant      string `json:"tenant,omitempty"`
 	// Unknown says that the object exists and its facts are not known. Then no binding with a
 	// condition allows anything.
 	Unknown bool `json:"unknown,omitempty"`
@@ -186,6 +193,8 @@ func (a *Access) holds(b binding, r Request) string {
 	}
 	out, _, err := b.cond.Eval(facts{a, r})
 	switch {
+	case err != nil && strings.Contains(err.Error(), "no such attribute"):
+		return fmt.Sprintf("what its condition asks about is not known (%.200s): %s", oneLine(err.Error()), oneLine(b.when))
 	case err != nil:
 		return fmt.Sprintf("its condition failed: %.200s", oneLine(err.Error()))
 	case out != types.True:

@@ -212,3 +212,31 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestAConditionOnLabelsThatAreNotKnownDoesNotHold(t *testing.T) {
+	a := parse(t, `people: [{name: ann}, {name: bob}]
+bindings:
+  - {name: not prod, roles: [host-operator], to: [ann], when: 'host.labels.get("env") != "prod"'}
+  - {name: by name, roles: [host-operator], to: [bob], when: 'host.name == "web-1" || host.labels.get("env") == "dev"'}
+`)
+	for _, c := range []struct {
+		who, host string
+		labels    map[string]string
+		want      bool
+	}{
+		{"ann", "db-1", nil, false},
+		{"ann", "db-1", map[string]string{}, true},
+		{"ann", "db-1", map[string]string{"env": "prod"}, false},
+		{"bob", "web-1", nil, true}, // whatever its labels
+		{"bob", "db-1", nil, false},
+		{"bob", "db-1", map[string]string{"env": "dev"}, true},
+	} {
+		got := a.Decide(access.Request{Who: c.who, Verb: access.HostExec, Object: access.Object{Host: c.host, HostLabels: c.labels}})
+		if got.Allowed != c.want {
+			t.Errorf("%s on %s with labels %v: %+v, want %v", c.who, c.host, c.labels, got, c.want)
+		}
+		if c.labels == nil && !c.want && !strings.Contains(got.Passed[0].Reason, "not known") {
+			t.Errorf("it is not said that the labels are not known: %+v", got.Passed)
+		}
+	}
+}

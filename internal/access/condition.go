@@ -57,11 +57,14 @@ func (f facts) ResolveName(name string) (any, bool) {
 	case "labels":
 		return known(o.Labels), true
 	case "host.name":
-		return o.Host, true
+		return o.Host, !o.HostUnknown
 	case "host.labels":
+		if o.HostUnknown || o.Host != "" && o.HostLabels == nil {
+			return nil, false
+		}
 		return known(o.HostLabels), true
 	case "seed":
-		return o.Seed, true
+		return o.Seed, !o.SeedUnknown
 	case "tenant":
 		return o.Tenant, true
 	}

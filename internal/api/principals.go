@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/tokens"
 )
 
@@ -21,8 +23,8 @@ import (
 type Objects interface {
 	Session(ctx context.Context, id string) (o access.Object, known bool, err error)
 	Batch(ctx context.Context, id string) (o access.Object, known bool, err error)
-	// Command confirms that a command or a login runs or ran on a host.
-	Command(ctx context.Context, host, id string) (o access.Object, known bool, err error)
+	// Login returns the seed of a login that runs or ran on a host.
+	Login(ctx context.Context, host, id string) (o access.Object, known bool, err error)
 }
 
 // A caller is who makes a request.
@@ -172,6 +174,11 @@ func (s *Server) allow(ctx context.Context, c *caller, n need) (need, error) {
 	if n.begins == "" && s.judge(c, blind).Allowed {
 		return blind, nil
 	}
+	if n.command != "" {
+		if a := s.opts.Authority.Could(c.asks(n.verb, access.Object{})); !a.Allowed {
+			return n, s.refusal(n, a)
+		}
+	}
 	o, known, err := s.find(ctx, n)
 	switch {
 	case err != nil:
@@ -193,13 +200,80 @@ func (s *Server) find(ctx context.Context, n need) (access.Object, bool, error) 
 	case s.opts.Objects == nil:
 		return access.Object{}, false, nil
 	case n.session != "":
-		return s.opts.Objects.Session(ctx, n.session)
+		return s.findSession(ctx, n.session)
 	case n.batch != "":
 		return s.opts.Objects.Batch(ctx, n.batch)
 	case n.object.Host == "":
 		return access.Object{}, false, nil
 	}
-	return s.opts.Objects.Command(ctx, n.object.Host, n.command)
+	if strings.HasPrefix(n.command, protocol.LoginPrefix) {
+		return s.findLogin(ctx, n.object.Host, n.command)
+	}
+	return s.findCommand(ctx, n.object.Host, n.command)
+}
+
+// findLogin returns what a login is about. Its workflow knows that before its command runs.
+func (s *Server) findLogin(ctx context.Context, host, id string) (access.Object, bool, error) {
+	o, known, err := s.opts.Objects.Login(ctx, host, id)
+	if err != nil || !known {
+		return o, known, err
+	}
+	p, ran, err := records.ExecPlaceOf(ctx, s.opts.Store, id)
+	if ran && p.Host == host {
+		o.HostLabels = p.Labels
+	}
+	return o, err == nil && (!ran || p.Host == host), err
+}
+
+// findCommand confirms that a command runs or ran on a host. Anybody's workflow can have an
+// id that says so; the record was made where the command ran.
+func (s *Server) findCommand(ctx context.Context, host, id string) (access.Object, bool, error) {
+	for end := time.Now().Add(beginWait); ; {
+		p, known, err := records.ExecPlaceOf(ctx, s.opts.Store, id)
+		switch {
+		case err != nil:
+			return access.Object{}, false, err
+		case known && p.Host == host:
+			return access.Object{Host: p.Host, HostLabels: p.Labels}, true, nil
+		case known || time.Now().After(end):
+			return access.Object{}, false, nil
+		}
+		select { // it begins
+		case <-ctx.Done():
+			return access.Object{}, false, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}
+
+// beginWait is how long a session may take to begin before its object is not known.
+const beginWait = 3 * time.Second
+
+// findSession returns the object of the session whose data the store has. A later session
+// of its id does not make them somebody else's.
+func (s *Server) findSession(ctx context.Context, id string) (access.Object, bool, error) {
+	for end := time.Now().Add(beginWait); ; {
+		o, known, err := s.opts.Objects.Session(ctx, id)
+		if err != nil {
+			return o, known, err
+		}
+		first, owned, err := records.OwnerOf(ctx, s.opts.Store, id)
+		switch {
+		case err != nil:
+			return o, known, err
+		case owned && known && !o.Unknown && o.Owner == first.Owner && o.Tenant == first.Tenant:
+			return o, true, nil
+		case owned:
+			return access.Object{Session: id, Owner: first.Owner, Labels: first.Labels, Tenant: first.Tenant, HostUnknown: true, SeedUnknown: true}, true, nil
+		case !known || !o.Unknown || time.Now().After(end):
+			return o, known, nil
+		}
+		select { // it begins
+		case <-ctx.Done():
+			return o, known, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
 }
 
 // objectWait bounds the wait for a workflow that says what conditions see of it.

@@ -24,6 +24,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
@@ -129,7 +130,7 @@ func (o *things) Batch(_ context.Context, id string) (access.Object, bool, error
 	return o.get("batch/" + id)
 }
 
-func (o *things) Command(_ context.Context, host, id string) (access.Object, bool, error) {
+func (o *things) Login(_ context.Context, host, id string) (access.Object, bool, error) {
 	return o.get("host/" + host + "/" + id)
 }
 
@@ -143,7 +144,7 @@ type court struct {
 func lockedBench(t *testing.T) *court {
 	c := &court{law: &law{a: accessFile(t, "")}, things: &things{objects: map[string]access.Object{
 		"session/s1": {Session: "s1", Owner: "own"}, "session/s2": {Session: "s2", Owner: "olga"},
-		"batch/b1": {Owner: "own"}, "host/h1/x-1": {Host: "h1"},
+		"batch/b1": {Owner: "own"},
 	}}}
 	c.bench = serve(t, func(o *Options) {
 		o.Authority, o.Objects, o.Recheck = c.law, c.things, 20*time.Millisecond
@@ -432,6 +433,68 @@ func TestConditionsSeeTheObjectOfARequest(t *testing.T) {
 	asked := c.things.asked
 	if _, err := c.as("vic").Live(t.Context(), "s1"); err != nil || c.things.asked != asked {
 		t.Errorf("who needs no condition: %v, and %d sessions were asked", err, c.things.asked-asked)
+	}
+}
+
+// Data in the store belong to who first had the session's id, whoever starts a session of
+// that id later.
+func TestDataOfASessionStayTheirOwners(t *testing.T) {
+	c := lockedBench(t)
+	own := c.as("own")
+	first := func(id, owner string) {
+		if refused, err := records.Own(t.Context(), c.store, protocol.SessionOwner{Session: id, Owner: owner}); refused != "" || err != nil {
+			t.Fatal(refused, err)
+		}
+	}
+	first("s1", "olga") // own started s1 anew
+	first("s4", "own")  // Temporal has forgotten s4
+	c.things.objects["session/s5"] = access.Object{Session: "s5", Unknown: true}
+	first("s5", "own") // own's s5 begins again
+	c.things.objects["session/s6"] = access.Object{Session: "s6", Unknown: true}
+	for id, want := range map[string]bool{"s1": false, "s4": true, "s5": true, "s6": false} {
+		var e *Error
+		_, err := own.Live(t.Context(), id)
+		if (err == nil) != want || !want && (!errors.As(err, &e) || e.Kind != ErrForbidden) {
+			t.Errorf("%s: %v, want it allowed: %v", id, err, want)
+		}
+	}
+}
+
+// A workflow's id can name any host. Where a command ran is what its worker recorded.
+func TestOutputOfACommandIsForThoseWhoMayRunItOnItsHost(t *testing.T) {
+	c := lockedBench(t)
+	c.law.Lock()
+	c.law.a = accessFile(t, "  - {name: web, roles: [host-operator], to: [own], when: 'host.name == \"web\"'}\n  - {name: dev, roles: [host-operator], to: [olga], when: 'host.labels.get(\"env\") == \"dev\"'}\n")
+	c.law.Unlock()
+	for id, p := range map[string]records.ExecPlace{"of-web": {Host: "web", Labels: map[string]string{"env": "dev"}}, "of-db": {Host: "db", Labels: map[string]string{}}, "of-old": {Host: "old"}} {
+		if other, err := records.PlaceExec(t.Context(), c.store, id, p); other != "" || err != nil {
+			t.Fatal(other, err)
+		}
+		if err := c.store.Put(t.Context(), records.ExecEndKey(id), []byte(`{"state":"exited"}`)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if other, err := records.PlaceExec(t.Context(), c.store, "of-db", records.ExecPlace{Host: "web"}); other != "db" || err != nil {
+		t.Errorf("a command of the same id on another host: it is said to run on %q: %v", other, err)
+	}
+	for _, r := range []struct {
+		who, id, host string
+		want          bool
+	}{
+		{"own", "of-web", "web", true}, {"own", "of-db", "db", false}, {"own", "of-db", "web", false}, {"own", "unknown", "web", false},
+		{"olga", "of-web", "web", true}, {"olga", "of-db", "db", false}, {"olga", "of-db", "web", false}, {"olga", "of-old", "old", false},
+		{"ann", "of-db", "db", true},
+	} {
+		var err error
+		for _, err = range c.as(r.who).Exec(t.Context(), r.host, r.id, 0, 0) {
+			if err != nil {
+				break
+			}
+		}
+		var e *Error
+		if (err == nil) != r.want || !r.want && (!errors.As(err, &e) || e.Kind != ErrForbidden) {
+			t.Errorf("%s asks for %s on %s: %v, want it allowed: %v", r.who, r.id, r.host, err, r.want)
+		}
 	}
 }
 

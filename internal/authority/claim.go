@@ -31,20 +31,18 @@ func StartVerdict(ctx workflow.Context) Verdict {
 
 // Claim returns an error if a start that was signed was used before: anybody who may write
 // to Temporal can start an ended workflow again with its own input. It waits for the store.
-// schedule is the id of the Schedule for which a standing command was signed, or empty. It
-// also returns an error if the start reads what its principal may not read.
-func Claim(ctx workflow.Context, name string, v Verdict, schedule string, reads *protocol.StartReads) error {
-	if v.Nonce == "" && reads == nil || Version(ctx) < 2 {
+// It also returns an error if what in asks about the start is refused.
+func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart) error {
+	if v.Nonce == "" && in.Reads == nil && in.Owns == nil || Version(ctx) < 2 {
 		return nil
 	}
 	info := workflow.GetInfo(ctx)
+	in.Workflow, in.Run, in.Nonce, in.At = info.WorkflowExecution.ID, info.FirstRunID, v.Nonce, v.At
 	var out protocol.StartClaimed
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute, Summary: "has this start been used before?",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
-	}), protocol.ActivityClaimStart, protocol.ClaimStart{
-		Workflow: info.WorkflowExecution.ID, Run: info.FirstRunID, Nonce: v.Nonce, At: v.At, Schedule: schedule, Reads: reads,
-	}).Get(ctx, &out)
+	}), protocol.ActivityClaimStart, in).Get(ctx, &out)
 	if err != nil {
 		return err
 	}

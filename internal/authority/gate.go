@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -18,6 +19,8 @@ type Command struct {
 	command.Received // Judge sets Now
 	Verb             access.Verb
 	Object           access.Object
+	More             []access.Object // which must be allowed, too
+	Later            bool            // conditions are asked later, about what is known then
 	// Lent are blobs of others that the command may name. The caller judges them.
 	Lent []string
 }
@@ -48,16 +51,21 @@ func (k *Keeper) Judge(c Command) Verdict {
 		return v
 	}
 	v.Principal, v.Groups, v.Nonce, v.At = signed.Principal, signed.Groups, signed.Nonce, signed.At
-	answer := k.decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: c.Object})
-	if !answer.Allowed {
-		v.Refused = answer.Reason
-		return v
+	decide := k.decide
+	if c.Later {
+		decide = func(a *access.Access, r access.Request) access.Answer { return k.ofToken(a, r, a.Could, a.CouldToken) }
+	}
+	for _, o := range append([]access.Object{c.Object}, c.More...) {
+		answer := decide(a, access.Request{Who: signed.Principal, Groups: signed.Groups, Verb: c.Verb, Object: o})
+		if !answer.Allowed {
+			v.Refused, v.Binding = answer.Reason, ""
+			return v
+		}
+		v.Binding = cmp.Or(v.Binding, answer.Binding)
 	}
 	if key := foreign(signed.Args, signed.Principal, c.Lent); key != "" {
-		v.Refused = fmt.Sprintf("it names %.200q, which %s did not upload: upload it again", key, signed.Principal)
-		return v
+		v.Refused, v.Binding = fmt.Sprintf("it names %.200q, which %s did not upload: upload it again", key, signed.Principal), ""
 	}
-	v.Binding = answer.Binding
 	return v
 }
 
@@ -112,6 +120,20 @@ func (k *Keeper) token(name string) (access.Token, error) {
 		return access.Token{}, errors.New("this worker knows no API tokens")
 	}
 	return tokens.Named(name)
+}
+
+// Behind returns the person for whom a principal acts: the owner of a token, and otherwise
+// the principal. It returns "" if that is not known.
+func (k *Keeper) Behind(who string) string {
+	name, is := access.TokenName(who)
+	if !is {
+		return who
+	}
+	t, err := k.token(name)
+	if err != nil {
+		return ""
+	}
+	return t.Owner
 }
 
 // Tokens knows API tokens by name.

@@ -43,13 +43,14 @@ type gate struct {
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused}
+	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused, &hostLabels{}}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
 	keeper  *Keeper
 	refused func(audit.Record)
+	hosts   *hostLabels
 }
 
 // ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
@@ -57,6 +58,7 @@ type gated struct {
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
 	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
+	ctx = workflow.WithValue(ctx, labelsKey{}, g.hosts)
 	info := workflow.GetInfo(ctx)
 	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
@@ -72,17 +74,26 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 	}
 	if root && r.verb != "" && Version(ctx) >= 1 {
 		var v Verdict
+		var to *protocol.HostSpec
+		if len(in.Args) == 1 {
+			to = machine(in.Args[0])
+		}
+		claimsHost := to != nil && Version(ctx) >= 2 && !claimed[name]
 		err := workflow.SideEffect(ctx, func(workflow.Context) any {
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
 				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
 			}
-			return g.judge(info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor)
+			return g.judge(info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
 		}).Get(&v)
 		if err == nil {
 			err = refusal(name, v)
 		}
 		if err == nil && !claimed[name] {
-			err = Claim(ctx, name, v, standsFor(in.Args), nil)
+			c := protocol.ClaimStart{Schedule: standsFor(in.Args)}
+			if claimsHost {
+				c.Judge = &protocol.JudgeStart{Principal: v.Principal, Groups: v.Groups, Verb: string(r.verb), Type: name, Host: *to, Seed: concerns(in.Args[0])[0].Seed}
+			}
+			err = Claim(ctx, name, v, c)
 		}
 		if err != nil {
 			g.recordStart(ctx, name, r, in.Args, v.Principal, err)
@@ -225,7 +236,7 @@ func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (wh
 	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
 		return access.Worker, nil
 	}
-	v := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0)
+	v := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0, false)
 	return v.Principal, refusal(name, v)
 }
 
@@ -239,7 +250,9 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, wh
 	}
 }
 
-func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {
+// judge says whether a command counts. later says that conditions are asked by the activity
+// ClaimStart, which knows the host.
+func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration, later bool) Verdict {
 	if g.keeper == nil {
 		return Verdict{}
 	}
@@ -250,7 +263,9 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	if err != nil {
 		return Verdict{Refused: err.Error()}
 	}
-	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Object: objectOf(workflowID, args[0])}
+	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Later: later}
+	objects := g.hosts.objectsOf(workflowID, args[0])
+	c.Object, c.More = objects[0], objects[1:]
 	s, stands := args[0].(StandingCommand)
 	if !stands {
 		return g.keeper.Judge(c)
@@ -263,8 +278,14 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	}
 	v := g.keeper.Judge(c)
 	if v.Refused == "" {
-		if then := g.keeper.Allows(v.Principal, v.Groups, also, c.Object); then.Refused != "" {
-			v.Refused = then.Refused
+		verbs := []access.Verb{also}
+		if also == access.SessionStart && (c.Object.Seed != "" || c.Object.SeedUnknown) {
+			verbs = append(verbs, access.SeedUse)
+		}
+		for _, verb := range verbs {
+			if then := g.keeper.Allows(v.Principal, v.Groups, verb, c.Object); then.Refused != "" {
+				v.Refused = then.Refused
+			}
 		}
 	}
 	if v.Refused != "" {
@@ -278,16 +299,6 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 type StandingCommand interface {
 	// Stands returns the id of the Schedule that it is signed for, and what it begins.
 	Stands() (schedule string, begins access.Verb, o access.Object)
-}
-
-func objectOf(workflowID string, arg any) (o access.Object) {
-	if c, ok := arg.(interface{ Concerns() (host, seed string) }); ok {
-		o.Host, o.Seed = c.Concerns()
-	}
-	if name, ok := strings.CutPrefix(workflowID, protocol.SeedID("")); ok {
-		o.Seed = name
-	}
-	return o
 }
 
 func refusal(name string, v Verdict) error {

@@ -17,6 +17,10 @@ type ClaimStart struct {
 	Schedule string `json:"schedule,omitempty"`
 	// Reads is what the start needs of others. Nonce may then be empty.
 	Reads *StartReads `json:"reads,omitempty"`
+	// Judge, if set, is to be judged with what is known of the host.
+	Judge *JudgeStart `json:"judge,omitempty"`
+	// Owns, if set, takes the id of a session for its owner.
+	Owns *SessionOwner `json:"owns,omitempty"`
 }
 
 // StartReads is what a session begins with that its principal must be allowed to read.
@@ -28,6 +32,25 @@ type StartReads struct {
 	// Owners are those of files that other principals uploaded: session.ID, batch.ID or
 	// schedule.NAME.
 	Owners []string `json:"owners,omitempty"`
+}
+
+// SessionOwner says whose a session's id is, and with it all that the store has under it.
+type SessionOwner struct {
+	Session string            `json:"session"`
+	Owner   string            `json:"owner"` // a principal
+	Labels  map[string]string `json:"labels,omitempty"`
+	Tenant  string            `json:"tenant,omitempty"`
+}
+
+// JudgeStart asks whether a principal may start a task on a host, and whether the machine
+// that the principal named is that host.
+type JudgeStart struct {
+	Principal string   `json:"principal"`
+	Groups    []string `json:"groups,omitempty"`
+	Verb      string   `json:"verb"`
+	Type      string   `json:"type"` // of the workflow
+	Host      HostSpec `json:"host"`
+	Seed      string   `json:"seed,omitempty"`
 }
 
 // Renew is the content of SignalRenew.

@@ -36,7 +36,7 @@ func runBatch(ctx workflow.Context, every kit.Intervals, in Input) (End, error) 
 		return End{}, err
 	}
 	b.lookEvery = every.Reap
-	if err := authority.Claim(b.ctx, protocol.TypeBatch, authority.StartVerdict(ctx), "", nil); err != nil {
+	if err := authority.Claim(b.ctx, protocol.TypeBatch, authority.StartVerdict(ctx), protocol.ClaimStart{}); err != nil {
 		return End{}, err
 	}
 	return b.run()

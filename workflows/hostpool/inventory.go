@@ -138,27 +138,14 @@ func (p *inventoryPart) checkSet(in protocol.SetHost) error {
 	switch {
 	case in.Slots < 0 || in.Slots > 10_000:
 		return kit.Refuse(protocol.RefusedBadInput, "host %s: %d slots is out of range (1 to 10000)", in.Name, in.Slots)
-	case kit.Encoded(h.Spec)+kit.Encoded(relabelled(h.Labels, in)) > lease.MaxHost:
+	case kit.Encoded(h.Spec)+kit.Encoded(in.Relabelled(h.Labels)) > lease.MaxHost:
 		return kit.Refuse(protocol.RefusedBadInput, "host %s: its addresses, keys and labels take more than %d bytes", in.Name, lease.MaxHost)
 	case len(in.Labels) > 0:
 		all := slices.Clone(p.st.Hosts)
-		all[slices.IndexFunc(all, func(h Host) bool { return h.Spec.Name == in.Name })].Labels = relabelled(h.Labels, in)
+		all[slices.IndexFunc(all, func(h Host) bool { return h.Spec.Name == in.Name })].Labels = in.Relabelled(h.Labels)
 		return p.haveRoom(all)
 	}
 	return nil
-}
-
-func relabelled(labels map[string]string, in protocol.SetHost) map[string]string {
-	all := make(map[string]string, len(labels)+len(in.Labels))
-	for _, from := range []map[string]string{labels, in.Labels} {
-		for _, k := range workflow.DeterministicKeys(from) {
-			all[k] = from[k]
-		}
-	}
-	for _, k := range in.Unlabel {
-		delete(all, k)
-	}
-	return all
 }
 
 func (p *inventoryPart) set(in protocol.SetHost) protocol.HostView {
@@ -174,7 +161,7 @@ func (p *inventoryPart) set(in protocol.SetHost) protocol.HostView {
 		p.health.beginDrain(h, *in.Drain)
 	}
 	if len(in.Labels)+len(in.Unlabel) > 0 {
-		h.Labels, p.work = relabelled(h.Labels, in), true
+		h.Labels, p.work = in.Relabelled(h.Labels), true
 	}
 	if in.Slots > 0 {
 		h.Slots, p.work = in.Slots, true

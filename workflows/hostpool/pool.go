@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -125,6 +126,13 @@ func (p *pool) listen() error {
 	p.health.awy = workflow.GetSignalChannel(p.ctx, protocol.SignalHostAway)
 	p.census.hld = workflow.GetSignalChannel(p.ctx, lease.SignalHolds)
 	p.leftovers.lkd = workflow.GetSignalChannel(p.ctx, lease.SignalLooked)
+	authority.KnowHosts(p.ctx, func(name string) (map[string]string, bool) {
+		h := p.host(name)
+		if h == nil {
+			return nil, false
+		}
+		return h.Labels, true
+	})
 	return kit.FirstError(
 		p.slots.listenPool(),
 		workflow.SetQueryHandler(p.ctx, protocol.QueryHosts, func() ([]protocol.HostView, error) { return p.inventory.views(), nil }),

@@ -42,9 +42,7 @@ func (in FireInput) Stands() (schedule string, begins access.Verb, o access.Obje
 	if in.Session == nil {
 		return protocol.ScheduleID(in.Schedule), access.BatchRun, access.Object{Owner: who}
 	}
-	opt := in.Session.Options
-	return protocol.ScheduleID(in.Schedule), access.SessionStart,
-		access.Object{Owner: who, Labels: opt.Labels, Host: opt.Host, Seed: opt.Seed, Tenant: opt.Tenant}
+	return protocol.ScheduleID(in.Schedule), access.SessionStart, in.Session.Options.Object("", who)
 }
 
 // Check refuses an input from which nothing can be started.

@@ -28,6 +28,11 @@ type CaptureSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
+// Concerns returns what the command is about, for conditions of the access file.
+func (in CaptureSeedInput) Concerns() []protocol.Concern {
+	return []protocol.Concern{{Host: in.Host.Name, Seed: in.Name, Machine: &in.Host}}
+}
+
 // CaptureSeedResult says what was taken, and what is left on the host.
 type CaptureSeedResult struct {
 	Name    string              `json:"name"`
@@ -99,8 +104,10 @@ type LoginSeedInput struct {
 	By   string            `json:"by,omitempty"`
 }
 
-// Concerns implements what conditions of the access file see of a login's start.
-func (in LoginSeedInput) Concerns() (host, seed string) { return in.Host.Name, in.Name }
+// Concerns is as that of CaptureSeedInput.
+func (in LoginSeedInput) Concerns() []protocol.Concern {
+	return []protocol.Concern{{Host: in.Host.Name, Seed: in.Name, Machine: &in.Host}}
+}
 
 // loginTime is longer than codex's own 15 minutes, so that codex reports the timeout
 // itself.

@@ -65,18 +65,18 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
 			// A schedule's firing, which was judged.
-			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Options.By, in.Groups, access.SessionStart, startObject(in, in.Options.By))}
+			return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Allows(in.Options.By, in.Groups, access.SessionStart, startObject(in, in.Options.By)))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
-		return admission{Signed: true, User: unixUser(), Start: k.Judge(authority.Command{
+		return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),
 			Lent:     lent(in),
-		})}
+		}))}
 	}).Get(&a)
 	if err == nil && a.Start.Refused != "" {
 		err = kit.Refuse(protocol.RefusedForbidden, "start session %s: %s", in.ID, a.Start.Refused)
@@ -119,7 +119,23 @@ func startReads(in Input, start authority.Verdict) *protocol.StartReads {
 
 // startObject is what conditions of the access file see of a session that begins.
 func startObject(in Input, owner string) access.Object {
-	return access.Object{Session: in.ID, Owner: owner, Labels: in.Options.Labels, Host: in.Options.Host, Seed: in.Options.Seed, Tenant: in.Options.Tenant}
+	return in.Options.Object(in.ID, owner)
+}
+
+// Object is what conditions of the access file see of a session that has neither host nor
+// seed yet. A pool may choose any of them.
+func (o Options) Object(id, owner string) access.Object {
+	return access.Object{Session: id, Owner: owner, Labels: o.Labels, Host: o.Host, HostUnknown: o.Host == "", Seed: o.Seed, SeedUnknown: o.SeedPool != "", Tenant: o.Tenant}
+}
+
+// mayUse refuses a start whose principal may start the session and not use its seed.
+func mayUse(k *authority.Keeper, in Input, v authority.Verdict) authority.Verdict {
+	if o := startObject(in, v.Principal); v.Refused == "" && (o.Seed != "" || o.SeedUnknown) {
+		if a := k.Decide(access.Request{Who: v.Principal, Groups: v.Groups, Verb: access.SeedUse, Object: o}); !a.Allowed {
+			v.Refused = a.Reason
+		}
+	}
+	return v
 }
 
 func principalOf(a *protocol.Auth) string {
@@ -131,7 +147,37 @@ func principalOf(a *protocol.Auth) string {
 
 // object is what conditions of the access file see of the session.
 func (s *core) object() access.Object {
-	return access.Object{Session: s.id, Owner: s.opt.By, Labels: s.opt.Labels, Host: s.opt.Host, Seed: s.opt.Seed, Tenant: s.opt.Tenant}
+	o := s.opt.Object(s.id, s.opt.By)
+	if l := s.st.Lease; l != nil {
+		o.Host, o.HostUnknown, o.HostLabels = l.Spec.Name, false, l.Labels
+		if o.HostLabels == nil {
+			o.HostLabels = map[string]string{}
+		}
+	}
+	if s.st.Seed != nil {
+		o.Seed, o.SeedUnknown = s.st.Seed.Name, false
+	}
+	return o
+}
+
+// shown is what others learn of object. Before the id is the owner's, the store may have
+// data of somebody else under it.
+func (s *core) shown() access.Object {
+	if !s.owned {
+		return access.Object{Session: s.id, Unknown: true}
+	}
+	return s.object()
+}
+
+// claim takes the session's id for its owner, and lets its signed start count once.
+func (s *session) claim(reads *protocol.StartReads) error {
+	in := protocol.ClaimStart{Reads: reads}
+	if s.admission.Start.Principal != "" {
+		in.Owns = &protocol.SessionOwner{Session: s.id, Owner: s.opt.By, Labels: s.opt.Labels, Tenant: s.opt.Tenant}
+	}
+	err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, in)
+	s.owned = err == nil
+	return err
 }
 
 // openDoor returns the door of the session's commands.

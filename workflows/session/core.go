@@ -32,6 +32,7 @@ type core struct {
 	roll *kit.Rollover
 
 	admission admission
+	owned     bool             // the session's id is its owner's
 	audited   bool             // commands and events are on record
 	handed    int64            // the newest record that the present activity carries
 	crowded   bool             // the present step waits for busy workers

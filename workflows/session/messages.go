@@ -90,7 +90,7 @@ func (s *session) answerQueries(ctx workflow.Context) error {
 		workflow.SetQueryHandler(ctx, protocol.QueryDetail, func() (protocol.SessionDetail, error) { return s.views.detail(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryAsks, func() (protocol.SessionAsks, error) { return s.asks(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryAudit, func() (protocol.AuditView, error) { return s.auditView(), nil }),
-		workflow.SetQueryHandler(ctx, protocol.QueryObject, func() (access.Object, error) { return s.object(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryObject, func() (access.Object, error) { return s.shown(), nil }),
 		workflow.SetQueryHandler(ctx, workspaces.QueryPlace, func() (workspaces.Place, error) { return s.place.placeView(), nil }),
 	)
 }

@@ -6,9 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
@@ -30,6 +34,9 @@ type policyState struct {
 	Requesters   []string          `json:"requesters,omitempty"` // who sent the running turn's messages
 	// FormerRequesters sent those of the previous turn.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
+	// TokenOwners are the owners of those requesters that are API tokens; "" is an unknown
+	// one.
+	TokenOwners map[string]string `json:"token_owners,omitempty"`
 }
 
 // rulings returns the present policies. It parses each text once.
@@ -117,11 +124,49 @@ func (s *approvalsPart) requestedBy(m protocol.Message, begins bool) {
 	}
 	if !slices.Contains(s.st.Requesters, m.By) && len(s.st.Requesters) < maxRequesters {
 		s.st.Requesters = append(s.st.Requesters, m.By) // "" is an unknown sender
+		s.lookBehind(m.By)
 	}
 }
 
+// lookBehind records whose a requester is, if it is an API token: who made a token may not
+// decide on what they asked for with it.
+func (s *approvalsPart) lookBehind(by string) {
+	for _, who := range workflow.DeterministicKeys(s.st.TokenOwners) {
+		if !slices.Contains(s.st.Requesters, who) && !slices.Contains(s.st.FormerRequesters, who) {
+			delete(s.st.TokenOwners, who)
+		}
+	}
+	if _, is := access.TokenName(by); !is || !s.admission.Signed || authority.Version(s.ctx) < 2 {
+		return
+	}
+	owner := ""
+	err := workflow.SideEffect(s.ctx, func(workflow.Context) any {
+		if k := authority.Of(s.ctx); k != nil {
+			return k.Behind(by)
+		}
+		return ""
+	}).Get(&owner)
+	if err != nil {
+		s.log.Error("the owner of a token is not known", "token", by, "error", err)
+	}
+	if s.st.TokenOwners == nil {
+		s.st.TokenOwners = map[string]string{}
+	}
+	s.st.TokenOwners[by] = owner
+}
+
+// isBehind reports whether a signer may be a requester, or the owner of the token that is one.
+func (s *approvalsPart) isBehind(r ruling.Ruling, who, requester string) bool {
+	owner, is := s.st.TokenOwners[requester]
+	return r.IsThem(who, requester) || is && r.IsThem(who, owner)
+}
+
+// unknownAsks reports whether it is not known who asks.
 func (s *approvalsPart) unknownAsks() bool {
-	return len(s.st.Requesters) == 0 || slices.Contains(s.st.Requesters, "")
+	return len(s.st.Requesters) == 0 || slices.ContainsFunc(s.st.Requesters, func(by string) bool {
+		owner, is := s.st.TokenOwners[by]
+		return by == "" || is && owner == ""
+	})
 }
 
 // maxRequesters bounds how many people may steer one turn if requesters may not decide.

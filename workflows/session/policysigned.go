@@ -194,7 +194,7 @@ func (s *approvalsPart) signer(r ruling.Ruling, d protocol.Decide, message []byt
 		return "", kit.Refuse(protocol.RefusedState, "decide %s: the sender of a message of turn %d is unknown, and by the policy a sender may not decide: interrupt the turn, or let the approval expire", d.Approval, s.st.TurnN)
 	}
 	for _, by := range s.st.Requesters {
-		if r.IsThem(who, by) {
+		if s.isBehind(r, who, by) {
 			return "", kit.Refuse(protocol.RefusedState, "decide %s: %s sent a message of this turn, and by the policy a sender may not decide (%s)", d.Approval, who, r.Wants())
 		}
 	}
@@ -318,7 +318,7 @@ func (s *approvalsPart) mayServe(by string) bool {
 		}
 		for _, who := range strings.Split(by, ", ") {
 			for _, asker := range s.st.Requesters {
-				if !r.RequesterMayDecide && r.IsThem(who, asker) {
+				if !r.RequesterMayDecide && s.isBehind(r, who, asker) {
 					return false
 				}
 			}

@@ -9,7 +9,6 @@ import (
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
-	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -31,7 +30,7 @@ func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.S
 		tellRefused(ctx, in, err)
 		return protocol.SessionView{}, err
 	}
-	if err := authority.Claim(s.ctx, protocol.TypeSession, s.admission.Start, "", startReads(in, s.admission.Start)); err != nil {
+	if err := s.claim(startReads(in, s.admission.Start)); err != nil {
 		s.st.Status, s.st.Error = protocol.Failed, kit.FailureOf("the session did not begin", err)
 		showRefused(ctx)
 		tellRefused(ctx, in, err)
@@ -68,7 +67,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 			in.First.By = opt.By
 		}
 	}
-	c := &core{id: in.ID, opt: opt, st: in.Carry, admission: adm, audited: admit.Judges(ctx), log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
+	c := &core{id: in.ID, opt: opt, st: in.Carry, admission: adm, owned: adm.Start.Principal == "", audited: admit.Judges(ctx), log: workflow.GetLogger(ctx), roll: kit.NewRollover(ctx)}
 	c.ctx, _ = workflow.NewDisconnectedContext(ctx)
 	s := assembled(c)
 	if s.st == nil {
