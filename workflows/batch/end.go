@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -40,7 +41,7 @@ func (b *batch) cancel(c protocol.CancelBatch) {
 	if !b.st.EndedAt.IsZero() {
 		return
 	}
-	c.By = kit.Cut(c.By, kit.MaxWord)
+	c.By, c.Sender = kit.Cut(c.By, kit.MaxWord), protocol.Sender{}
 	if was := b.st.Cancel; was != nil {
 		was.Discard = was.Discard || c.Discard
 		return
@@ -65,6 +66,10 @@ func (b *batch) closeAll() {
 		return
 	}
 	b.dropAgain()
+	var from protocol.Sender
+	if admit.Judges(b.ctx) {
+		from = protocol.Sender{From: protocol.BatchID(b.in.ID), Owner: b.in.By}
+	}
 	var sent []workflow.Future
 	var to []string
 	for i := range b.st.Running {
@@ -74,7 +79,8 @@ func (b *batch) closeAll() {
 		}
 		it.Closing, it.Discard = true, c.Discard
 		to = append(to, it.Session)
-		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{
+			By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard, Sender: from}))
 	}
 	for i, f := range sent {
 		if err := f.Get(b.ctx, nil); err != nil { // the session has ended, or the next look finds it

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -81,7 +82,11 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 		return out, err
 	}
 	if !over() {
-		said := child.SignalChildWorkflow(all, what.close, what.closing)
+		var from protocol.Sender
+		if admit.Judges(ctx) {
+			from.From = workflow.GetInfo(ctx).WorkflowExecution.ID
+		}
+		said := child.SignalChildWorkflow(all, what.close, what.closing(from))
 		if err := said.Get(all, nil); err != nil { // the child ends by itself
 			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
@@ -123,7 +128,7 @@ type firing struct {
 	blobs   []string // one per folder of the schedule that it needs
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
-	closing any
+	closing func(protocol.Sender) any
 	ended   func(workflow.Context, workflow.Future, *protocol.FireResult) error
 	bad     func(protocol.FireResult) error // if the outcome counts as a failure
 }
@@ -131,7 +136,9 @@ type firing struct {
 func firedSession(in FireInput) firing {
 	return firing{
 		blobs: onePerFolder(in.Session.Blobs()),
-		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: protocol.Close{By: protocol.ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: func(from protocol.Sender) any {
+			return protocol.Close{By: protocol.ScheduleID(in.Schedule), Sender: from}
+		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
 			start.ID = id
@@ -166,7 +173,9 @@ func firedBatch(in FireInput) firing {
 	}
 	return firing{
 		blobs: onePerFolder(pages),
-		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: func(from protocol.Sender) any {
+			return protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule), Sender: from}
+		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			return workflow.ChildWorkflowOptions{WorkflowID: protocol.BatchID(id), StaticSummary: "batch " + id}, protocol.TypeBatch,
 				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Origin: protocol.OriginSchedule(in.Schedule)}

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"strings"
+
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
@@ -98,7 +100,14 @@ func (s *core) object() access.Object {
 
 // openDoor returns the door of the session's commands.
 func (s *session) openDoor() *admit.Door {
-	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats}
+	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats, Began: s.began}
+}
+
+// began reports whether a workflow is the batch or the firing that began the session. A batch
+// that has the id of an earlier one has another owner.
+func (s *session) began(by protocol.Sender) bool {
+	ofBatch := by.From == s.opt.Origin && strings.HasPrefix(by.From, protocol.BatchOrigins)
+	return ofBatch && by.Owner == s.opt.By || admit.BegunBy(s.ctx, by)
 }
 
 // repeats reports whether a message was accepted before: then it gets the first answer.
