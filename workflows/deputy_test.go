@@ -7,11 +7,14 @@ import (
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
+	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -76,6 +79,69 @@ func TestAnEndedBatchIsTriedAgainWithItsState(t *testing.T) {
 	var end batch.End
 	if err := f.GetWorkflowResult(&end); err != nil || end.View.Done != 1 {
 		t.Errorf("%+v, %v", end.View, err)
+	}
+}
+
+func TestABatchThatBeganBeforeCommandsWereJudgedStartsNothing(t *testing.T) {
+	f := newFakeBatches(t)
+	w := &world{environment: f.environment, t: t}
+	w.guard(deputies, "ann", "bob")
+	f.SetContinuedExecutionRunID("the run before") // which no verdict was carried from
+	in := batch.Input{ID: "b", By: "ann", Spec: protocol.BatchSpec{Total: 2, Window: 1, Pages: []protocol.BatchPages{{Blob: "p"}}}}
+	f.ExecuteWorkflow(protocol.TypeBatch, in)
+	var end batch.End
+	if err := f.GetWorkflowResult(&end); err != nil || f.starts > 0 {
+		t.Errorf("it started sessions %d times: %v", f.starts, err)
+	}
+	if v := end.View; v.Queued != 2 || v.State != protocol.BatchStopped || !strings.Contains(v.Why, "ctl batch retry b --rest") {
+		t.Errorf("it ended as %+v", v)
+	}
+}
+
+func TestABatchStartsSessionsForWhoWasJudgedAndNotForWhomItsInputNames(t *testing.T) {
+	for judged, goesOn := range map[string]bool{"bob": false, "ann": true} {
+		f := newFakeBatches(t)
+		w := &world{environment: f.environment, t: t}
+		w.guard(deputies, "ann", "bob")
+		f.start = func(_ int, in batches.StartItemsInput) (batches.StartItemsResult, error) {
+			if in.By != judged {
+				t.Errorf("sessions are started for %q, and %s was judged", in.By, judged)
+			}
+			f.ends(protocol.SessionEnded{ID: "b-i0", State: protocol.Closed, Turn: wellDone})
+			return startedItems(in), nil
+		}
+		in := batch.Input{ID: "b", By: "root", Judged: "ann", Spec: protocol.BatchSpec{Total: 1, Window: 1, Pages: []protocol.BatchPages{{Blob: "p"}}}}
+		if goesOn {
+			f.SetContinuedExecutionRunID("the run before")
+			f.ExecuteWorkflow(protocol.TypeBatch, in)
+		} else {
+			f.ExecuteWorkflow(protocol.TypeBatch, w.byFor("bob", protocol.BatchID("b"), protocol.TypeBatch, in))
+		}
+		if err := f.GetWorkflowError(); err != nil || f.starts != 1 {
+			t.Errorf("%d starts, %v", f.starts, err)
+		}
+	}
+}
+
+func TestAFiringTellsWhoWasJudged(t *testing.T) {
+	for _, judges := range []bool{true, false} {
+		e := newEnvironment()
+		w := &world{environment: e, t: t}
+		if judges {
+			w.guard("  - {name: admins, roles: [admin], to: [ann]}\n", "ann")
+		}
+		var got batch.Input
+		e.RegisterWorkflowWithOptions(schedule.Fire, workflow.RegisterOptions{Name: protocol.TypeFire})
+		e.RegisterWorkflowWithOptions(func(_ workflow.Context, in batch.Input) (batch.End, error) {
+			got = in
+			return batch.End{View: protocol.BatchView{Total: 1, Done: 1}}, nil
+		}, workflow.RegisterOptions{Name: protocol.TypeBatch})
+		e.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.ScheduleID("s") + "-2026-05-04T12:00:00Z"})
+		e.ExecuteWorkflow(protocol.TypeFire, w.byFor("ann", protocol.ScheduleID("s"), protocol.TypeFire,
+			schedule.FireInput{Schedule: "s", Batch: &protocol.BatchSpec{Total: 1, Window: 1}}))
+		if err := e.GetWorkflowError(); err != nil || (got.Judged == "ann") != judges || !judges && got.Judged != "" {
+			t.Errorf("with judges %v, its batch is told of %q: %v", judges, got.Judged, err)
+		}
 	}
 }
 

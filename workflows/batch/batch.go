@@ -98,6 +98,9 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 	}
 	b.entry = &admit.Door{Ctx: b.ctx, Signed: judged(ctx), Nonces: &b.st.Commands, Object: func() access.Object { return access.Object{Owner: b.in.By} },
 		Began: func(by protocol.Sender) bool { return admit.BegunBy(b.ctx, by) }}
+	if isRoot(ctx) {
+		b.in.Judged = authority.StartVerdict(ctx).Principal
+	}
 	if st := in.Carry; b.entry.Signed && isRoot(ctx) && st != nil && len(st.Running)+len(st.Again)+len(st.Early) > 0 {
 		return nil, kit.Refuse(protocol.RefusedForbidden, "start batch %s: it has the state of a run that has not ended, and only that run may pass it on", in.ID)
 	}
@@ -179,6 +182,7 @@ func (b *batch) run() (End, error) {
 		b.takeStarted()
 		b.takeKept()
 		b.takeLook()
+		b.stopIfNotJudged()
 		b.stopIfTooMany()
 		if b.over() {
 			if end, done, err := b.end(); done || err != nil {

@@ -21,6 +21,15 @@ func (b *batch) stopIfTooMany() {
 	}
 }
 
+// stopIfNotJudged begins no further session for somebody of whom only the input tells: who
+// started the batch before commands were judged could name anybody.
+func (b *batch) stopIfNotJudged() {
+	if b.entry.Signed && b.in.Judged == "" && !b.ending() {
+		b.st.Why = "it began before commands were judged here: `ctl batch retry " + b.in.ID + " --rest` goes on with it"
+		b.dropAgain()
+	}
+}
+
 // dropAgain fails the items that wait for another try, except those whose session may
 // exist.
 func (b *batch) dropAgain() {

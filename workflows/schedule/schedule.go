@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -70,7 +71,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if in.Batch != nil {
 		begins = firedBatch
 	}
-	what := begins(in)
+	what := begins(in, authority.StartVerdict(ctx).Principal)
 	id, child, err := what.begin(ctx, all, fireID(ctx, in.Schedule))
 	out := protocol.FireResult{ID: id}
 	if err != nil {
@@ -133,7 +134,7 @@ type firing struct {
 	bad     func(protocol.FireResult) error // if the outcome counts as a failure
 }
 
-func firedSession(in FireInput) firing {
+func firedSession(in FireInput, judged string) firing {
 	return firing{
 		blobs: onePerFolder(in.Session.Blobs()),
 		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: func(from protocol.Sender) any {
@@ -141,7 +142,7 @@ func firedSession(in FireInput) firing {
 		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
-			start.ID = id
+			start.ID, start.Judged = id, judged
 			if in.Auth != nil { // who signed it, whatever the input claims
 				start.Options.By = in.Auth.Principal
 			}
@@ -165,7 +166,7 @@ func firedSession(in FireInput) firing {
 	}
 }
 
-func firedBatch(in FireInput) firing {
+func firedBatch(in FireInput, judged string) firing {
 	whole := false
 	var pages []string
 	for _, p := range in.Batch.Pages {
@@ -178,7 +179,7 @@ func firedBatch(in FireInput) firing {
 		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			return workflow.ChildWorkflowOptions{WorkflowID: protocol.BatchID(id), StaticSummary: "batch " + id}, protocol.TypeBatch,
-				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Origin: protocol.OriginSchedule(in.Schedule)}
+				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Judged: judged, Origin: protocol.OriginSchedule(in.Schedule)}
 		},
 		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {
 			var end batch.End

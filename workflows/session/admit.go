@@ -62,8 +62,10 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 		case in.Carry != nil:
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
-			// A schedule's firing, which was judged.
-			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Options.By, access.SessionStart, startObject(in, in.Options.By))}
+			if in.Judged == "" {
+				return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "its firing began before commands were judged here: the next one starts another session"}}
+			}
+			return admission{Signed: true, User: unixUser(), Start: k.Allows(in.Judged, access.SessionStart, startObject(in, in.Judged))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {

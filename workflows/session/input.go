@@ -15,6 +15,8 @@ type Input struct {
 	First   *protocol.Message `json:"first,omitempty"`
 	Carry   *State            `json:"carry,omitempty"`
 	Auth    *protocol.Auth    `json:"auth,omitempty"` // who starts it
+	// Judged is the principal whose schedule starts it, if that was judged. Workers set it.
+	Judged string `json:"judged,omitempty"`
 }
 
 // Options are a person's choices. If SeedPool is set, Seed stays empty.
