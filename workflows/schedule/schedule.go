@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
-	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -84,7 +83,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	}
 	if !over() {
 		var from protocol.Sender
-		if admit.Judges(ctx) {
+		if authority.Version(ctx) >= 1 {
 			from.From = workflow.GetInfo(ctx).WorkflowExecution.ID
 		}
 		said := child.SignalChildWorkflow(all, what.close, what.closing(from))
