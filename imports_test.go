@@ -79,7 +79,7 @@ var rules = []rule{
 		"ctl signs commands and decisions, and they are verified where they count"},
 	{module + "internal/access", []string{"internal/command", "internal/authority", "internal/login", "internal/tokens", "internal/api", "workflows", "cmd", "internal/lab"}, nil,
 		"who may do what is asked where commands count; activities do what was admitted"},
-	{module + "internal/command", []string{"internal/audit", "internal/authority", "internal/login", "internal/api", "activities/batches", "workflows", "cmd", "internal/lab"}, nil,
+	{module + "internal/command", []string{"internal/audit", "internal/authority", "internal/login", "internal/api", "activities/batches", "activities/overseer", "workflows", "cmd", "internal/lab"}, nil,
 		"commands are signed where they are given and checked where they count; a batch keeps those of its sessions"},
 	{module + "internal/authority", []string{"internal/login", "internal/api", "workflows", "cmd", "internal/lab"}, nil,
 		"programs open it; workflows, logins and the API ask it"},

@@ -482,8 +482,40 @@ func TestASessionWhoseIDIsSomebodyElsesTouchesNothingAndIsNobodys(t *testing.T) 
 	}
 }
 
-// Workflows that began before there was an authority go on when their worker has one.
+// Workflows that began before there was an authority go on when their worker has one, and
+// was told when that came.
 func TestHistoriesOfBeforeAuthorityReplayOnAWorkerThatRequiresIt(t *testing.T) {
+	for file, err := range replayedUnder(t, time.Now()) {
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+// A database whose owner leaves out the marker of a run cannot pass it off as one of before.
+func TestARunThatJudgesNoCommandsGoesOnOnlyIfItBeganBeforeTheyWereJudged(t *testing.T) {
+	judged := 0
+	for file, err := range replayedUnder(t, time.Time{}) {
+		switch {
+		case err == nil:
+		case strings.Contains(err.Error(), "no worker that judges commands began this run"):
+			judged++
+		default:
+			t.Errorf("%s: %v", file, err)
+		}
+		if err == nil && strings.Contains(file, "session") {
+			t.Errorf("%s goes on", file)
+		}
+	}
+	if judged == 0 {
+		t.Error("all runs go on")
+	}
+}
+
+// replayedUnder replays the histories of the first release, whose workers judged nothing, on
+// a worker that takes signed commands only and lets runs of before a time go on.
+func replayedUnder(t *testing.T, before time.Time) map[string]error {
+	t.Helper()
 	_, key := keyOf(t, "ann")
 	a, err := access.Parse(fmt.Appendf(nil, "people:\n  - {name: ann, keys: [%q]}\nbindings:\n  - {name: all, roles: [viewer], to: [ann]}\n", key))
 	if err != nil {
@@ -493,18 +525,19 @@ func TestHistoriesOfBeforeAuthorityReplayOnAWorkerThatRequiresIt(t *testing.T) {
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d releases, %v", len(all), err)
 	}
+	k := authority.Fixed(a, time.Now)
+	k.AllowBefore(before)
+	out := map[string]error{}
 	for file, h := range readHistories(t, all[0]) {
-		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-			Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(authority.Fixed(a, time.Now))}})
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		register(r, recordedWith(file))
 		begun := h.Events[0].GetWorkflowExecutionStartedEventAttributes()
-		if err := r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
+		out[file] = r.ReplayWorkflowHistoryWithOptions(quiet(), h, worker.ReplayWorkflowHistoryOptions{
 			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},
-		}); err != nil {
-			t.Errorf("%s: %v", file, err)
-		}
+		})
 	}
+	return out
 }

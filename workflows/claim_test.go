@@ -79,6 +79,11 @@ func TestWhatIsSignedForAScheduleCountsOnlyForThatSchedule(t *testing.T) {
 			t.Errorf("a firing is refused: %s", out.Refused)
 		}
 	}
+	changed := in
+	changed.Nonce = "of a later signature, with a time of then"
+	if out := r.claim(changed); !strings.Contains(out.Refused, "not what it started first") {
+		t.Errorf("a schedule whose input was changed: %q", out.Refused)
+	}
 	in.At = begun.Add(-time.Hour)
 	if out := r.claim(in); !strings.Contains(out.Refused, "made it anew") {
 		t.Errorf("a schedule with the input of one that is gone: %q", out.Refused)

@@ -55,8 +55,9 @@ func CheckBatchPage(p protocol.BatchPage) error {
 type StartItemsInput struct {
 	Batch string `json:"batch"`
 	// Notify is the workflow that learns of a session's end.
-	Notify string      `json:"notify"`
-	By     string      `json:"by,omitempty"` // starts the sessions, whoever the page names
+	Notify string `json:"notify"`
+	// By is who starts the sessions, whoever the page names. It was judged.
+	By     string      `json:"by,omitempty"`
 	Origin string      `json:"origin"`
 	Blob   string      `json:"blob"`
 	Items  []StartItem `json:"items"`
@@ -107,7 +108,7 @@ func (b *Activities) StartItems(ctx context.Context, in StartItemsInput) (StartI
 
 func startItems(ctx context.Context, s *site.Site, in StartItemsInput) (StartItemsResult, error) {
 	var out StartItemsResult
-	ctx = command.WithGroups(ctx, in.Groups)
+	ctx = command.WithPrincipal(command.WithGroups(ctx, in.Groups), in.By)
 	page, err := pageOf(ctx, s, in.Blob)
 	if err != nil {
 		return out, err
@@ -188,6 +189,9 @@ func startItem(ctx context.Context, s *site.Site, in StartItemsInput, page proto
 		return out, nil
 	case errors.As(err, &there):
 		return startedBefore(ctx, s, in, out)
+	case errors.Is(err, command.ErrNotJudged):
+		out.Problem = &protocol.Problem{Kind: protocol.RefusedForbidden, Message: err.Error(), Hint: "`ctl batch retry " + in.Batch + "` starts it for whoever says so"}
+		return out, nil
 	case errors.As(err, &refused):
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeBadInput, Message: "Temporal refused to start the session: " + refused.Message}
 		return out, nil

@@ -25,6 +25,9 @@ const (
 	// claims are the keys of used starts: starts/2026-12-01/<digest>, by the day on which
 	// they were signed.
 	claims = "starts/"
+	// standing are the keys of the commands that schedules start: standing/<digest of the
+	// schedule and when it was made>. They stay.
+	standing = "standing/"
 	// claimsKept is longer than a signed start is valid.
 	claimsKept = 4 * 24 * time.Hour
 	// madeWithin is how far apart the creation of a Schedule and its signature may be.
@@ -129,8 +132,26 @@ func claimFiring(ctx context.Context, s *site.Site, in protocol.ClaimStart) (out
 	if made := d.Info.CreatedAt; made.Sub(in.At).Abs() > madeWithin {
 		out.Refused = fmt.Sprintf("%.100s was made at %s, and what it starts was signed at %s: somebody made it anew without a signature; delete it, and create it with ctl",
 			in.Schedule, made.UTC().Format(time.RFC3339), in.At.UTC().Format(time.RFC3339))
+		return out, nil
 	}
-	return out, nil
+	return claimSchedule(ctx, s, in, d.Info.CreatedAt)
+}
+
+// claimSchedule says whether a signed command is the one that the first firing of a schedule
+// had. The time in a signature is what its signer wrote: who has the key of a certificate
+// that has expired could sign what else the schedule starts.
+func claimSchedule(ctx context.Context, s *site.Site, in protocol.ClaimStart, made time.Time) (out protocol.StartClaimed, err error) {
+	sum := sha256.Sum256([]byte(s.Namespace + "\x00" + in.Schedule + "\x00" + made.UTC().Format(time.RFC3339Nano)))
+	key := standing + hex.EncodeToString(sum[:])
+	err = s.Store.Create(ctx, key, []byte(in.Nonce))
+	if !errors.Is(err, store.ErrExists) {
+		return out, err
+	}
+	first, err := s.Store.Get(ctx, key)
+	if err == nil && string(first) != in.Nonce {
+		out.Refused = fmt.Sprintf("what %.100s starts is not what it started first, and was not signed then: delete it, and create it with ctl", in.Schedule)
+	}
+	return out, err
 }
 
 // tidyClaims deletes the claims of starts that are too old to be used again.

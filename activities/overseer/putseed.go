@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -26,11 +27,17 @@ type PutSeedInput struct {
 	Moved     bool   `json:"moved,omitempty"`
 	// Ask only asks whether the seed would take the bundle now.
 	Ask bool `json:"ask,omitempty"`
+	// Judged says that the command of By was judged. The seed does not get it.
+	Judged bool `json:"judged,omitempty"`
 }
 
 // PutSeed makes the bundle the seed's next generation, and the seed if needed. A repeated
 // call makes no further generation.
 func (e *Engine) PutSeed(ctx context.Context, in PutSeedInput) error {
+	if in.Judged {
+		ctx = command.WithPrincipal(ctx, in.By)
+	}
+	in.Judged = false
 	if in.Ask {
 		return e.wouldPut(ctx, in)
 	}
@@ -72,6 +79,9 @@ func putRefused(in PutSeedInput, err error) error {
 	var refused *temporal.ApplicationError
 	if errors.As(err, &refused) {
 		return temporal.NewNonRetryableApplicationError("put seed "+in.Name+": "+refused.Message(), refused.Type(), nil)
+	}
+	if errors.Is(err, command.ErrNotJudged) {
+		return temporal.NewNonRetryableApplicationError("put seed "+in.Name+": "+err.Error(), protocol.RefusedForbidden, nil)
 	}
 	return err
 }

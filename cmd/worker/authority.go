@@ -34,6 +34,11 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 	if err != nil {
 		return nil, err
 	}
+	since, err := conf.Temporal.WorkersSince()
+	if err != nil {
+		return nil, fmt.Errorf("read temporal.worker_payload_since: %w", err)
+	}
+	k.AllowBefore(since)
 	go k.Watch(ctx)
 	return k, nil
 }

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
 )
@@ -137,7 +138,7 @@ func (l *lateClient) Export(ctx context.Context, seed string, in protocol.Export
 	if c == nil {
 		return v, errNotConnected
 	}
-	ctx, cancel := context.WithTimeout(ctx, exportWait)
+	ctx, cancel := context.WithTimeout(command.WithPrincipal(ctx, in.By), exportWait) // whom the API knows
 	defer cancel()
 	h, err := (*c).UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID: protocol.SeedID(seed), UpdateName: protocol.UpdateExportSeed, Args: []any{in}, WaitForStage: client.WorkflowUpdateStageCompleted,

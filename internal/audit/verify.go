@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"golang.org/x/crypto/ssh"
 
@@ -78,6 +79,7 @@ func (l *Log) sort() {
 // nil, the chain must reach it.
 func (l Log) Verify(head *protocol.AuditHead) *Fault {
 	prev, n := "", int64(0)
+	var cut *Fault // the first record that nothing proves
 	for i, r := range l.Records {
 		fault := func(format string, args ...any) *Fault {
 			return &Fault{Entity: l.Entity, Seq: r.Seq, Reason: fmt.Sprintf(format, args...)}
@@ -90,7 +92,10 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 		case r.Prev != prev:
 			return fault("its prev is %s, and the record before has %s: one of the two was changed", shown(r.Prev), shown(prev))
 		}
-		if err := r.proven(); err != nil {
+		switch err := r.proven(); {
+		case errors.Is(err, errCut) && cut == nil:
+			cut = fault("%v", err)
+		case err != nil && !errors.Is(err, errCut):
 			return fault("%v", err)
 		}
 		prev, n = digest(l.Lines[i]), r.Seq
@@ -101,8 +106,11 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 	if head != nil && n < head.Seq {
 		return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: the writer has made %d records, and the newest were cut off", head.Seq)}
 	}
-	return nil
+	return cut // only if the whole chain holds otherwise
 }
+
+// errCut says that a record cannot be proven.
+var errCut = errors.New("nothing proves it: its signature was too long for a record, which has only the digest")
 
 func shown(hash string) string {
 	if hash == "" {
@@ -111,11 +119,11 @@ func shown(hash string) string {
 	return hash
 }
 
-// proven reports whether the evidence fits the record. A refused command needs no good
-// signature.
+// proven reports whether the evidence is for what the record says. A refused command needs no
+// good signature. Any key will do: whose it is, the access file of that time says.
 func (r Record) proven() error {
 	e := r.Evidence
-	if r.Outcome == Refused || e.Cut {
+	if r.Outcome == Refused {
 		return nil
 	}
 	if e.Signature == "" {
@@ -135,6 +143,16 @@ func (r Record) proven() error {
 		return fmt.Errorf("its message names %.100q and not its principal", s.Principal)
 	case s.Args != e.Args:
 		return errors.New("its message has another digest of the arguments")
+	case clip(s.Workflow, maxText) != r.Object:
+		return fmt.Errorf("its message is for %.100q and not for its object", s.Workflow)
+	case !slices.Contains(namesOf[r.Verb], s.Name):
+		return fmt.Errorf("its message is a command %.100q, and that is none of %.100q", s.Name, r.Verb)
+	}
+	if err := r.near(s.At); err != nil {
+		return err
+	}
+	if e.Cut {
+		return errCut
 	}
 	key, err := sshsig.Holds([]byte(e.Signature), []byte(e.Certificate), command.Namespace, []byte(e.Message))
 	if err != nil {
@@ -142,6 +160,39 @@ func (r Record) proven() error {
 	}
 	if _, is := key.(*ssh.Certificate); is != (r.Source == Certificate) {
 		return errors.New("its source and its key do not fit")
+	}
+	return nil
+}
+
+// namesOf has the commands of a session by the verb that a principal needs for them.
+var namesOf = map[string][]string{
+	"session.start":     {protocol.TypeSession},
+	"session.message":   {protocol.SignalMessage, protocol.SignalUnsend},
+	"approval.decide":   {protocol.SignalDecide},
+	"session.interrupt": {protocol.SignalInterrupt},
+	"session.close":     {protocol.SignalClose},
+	"session.set":       {protocol.SignalBudget, protocol.SignalSet, protocol.SignalModels},
+	"session.park":      {protocol.SignalPark, protocol.SignalArchive, protocol.SignalUnarchive, protocol.SignalResume},
+	"session.exec":      {protocol.UpdatePush},
+	"snapshot.write":    {protocol.SignalSnapshot},
+}
+
+// maxWait is how old a command may be that Temporal kept while no worker was up. The clocks of
+// its signer, a worker and Temporal differ.
+const maxWait = 24 * time.Hour
+
+// near reports whether a command could count when the record was made.
+func (r Record) near(signed string) error {
+	at, err := time.Parse(time.RFC3339Nano, r.At)
+	if err != nil {
+		return fmt.Errorf("its time cannot be read: %w", err)
+	}
+	was, err := time.Parse(time.RFC3339Nano, signed)
+	if err != nil {
+		return fmt.Errorf("the time of its message cannot be read: %w", err)
+	}
+	if d := at.Sub(was); d < -2*command.MaxSkew || d > maxWait+2*command.MaxSkew {
+		return fmt.Errorf("its message was signed at %s, and could not count at %s", signed, r.At)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/ed25519"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -31,6 +32,21 @@ func (c *catcher) ExecuteWorkflow(_ context.Context, in *interceptor.ClientExecu
 	return nil, nil
 }
 
+func TestAWorkerSignsForNobodyWhoseCommandWasNotJudged(t *testing.T) {
+	key, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(bytes.Repeat([]byte{7}, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for judged, want := range map[string]bool{"": false, "mallory": false, "ann": true} {
+		end := &catcher{}
+		_, err := Sender(key).InterceptClient(end).ExecuteWorkflow(command.WithPrincipal(t.Context(), judged), &interceptor.ClientExecuteWorkflowInput{WorkflowType: protocol.TypeSession,
+			Options: &client.StartWorkflowOptions{ID: protocol.SessionID("b-1")}, Args: []any{json.RawMessage(`{"id":"b-1","options":{"by":"ann"}}`)}})
+		if want != (err == nil) || want != (len(end.args) == 1) || !want && !errors.Is(err, command.ErrNotJudged) {
+			t.Errorf("with a command of %q a session of ann is sent with %v: %v", judged, end.args, err)
+		}
+	}
+}
+
 // A role that is bound to a group of the identity provider also counts for what a worker
 // does for the person, such as the sessions of a batch.
 func TestAWorkerSignsWithTheGroupsOfThePerson(t *testing.T) {
@@ -46,6 +62,7 @@ func TestAWorkerSignsWithTheGroupsOfThePerson(t *testing.T) {
 	id := protocol.SessionID("b-1")
 	judge := func(ctx context.Context) Verdict {
 		t.Helper()
+		ctx = command.WithPrincipal(ctx, "dora@example.com")
 		end := &catcher{}
 		if _, err := Sender(key).InterceptClient(end).ExecuteWorkflow(ctx, &interceptor.ClientExecuteWorkflowInput{WorkflowType: protocol.TypeSession,
 			Options: &client.StartWorkflowOptions{ID: id}, Args: []any{json.RawMessage(`{"id":"b-1","options":{"by":"dora@example.com"}}`)}}); err != nil {

@@ -72,7 +72,11 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			return nil, err
 		}
 	}
-	if root && r.verb != "" && Version(ctx) >= 1 {
+	judges := (root && r.verb != "" || claimed[name]) && Version(ctx) >= 1
+	if !judges && g.keeper != nil && (root && r.verb != "" || claimed[name]) && !info.WorkflowStartTime.Before(g.keeper.before) {
+		panic(refusal(name, Verdict{Refused: "no worker that judges commands began this run: if an older one did, set temporal.worker_payload_since of the workers to a time after its start; otherwise terminate it"}))
+	}
+	if judges && root && r.verb != "" {
 		var v Verdict
 		var to *protocol.HostSpec
 		if len(in.Args) == 1 {

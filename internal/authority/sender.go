@@ -22,7 +22,8 @@ var sent = map[string]bool{protocol.TypeSession: true, protocol.UpdatePutSeed: t
 
 // Sender returns an interceptor of a worker's client. It signs what activities send for a
 // person, with the worker's key and that person's name: the field by of the arguments, or of
-// a session's options. The access file lists the key under workers.
+// a session's options. It refuses to sign for a person whom [command.WithPrincipal] does not
+// name. The access file lists the key under workers.
 func Sender(key ssh.Signer) interceptor.ClientInterceptor { return &sends{key: key} }
 
 type sends struct {
@@ -107,6 +108,9 @@ func (s *sender) sign(ctx context.Context, workflow, name string, args []any) ([
 	}
 	if who.By == "" {
 		who.By = access.Worker
+	}
+	if who.By != access.Worker && who.By != command.PrincipalFrom(ctx) {
+		return nil, fmt.Errorf("sign %s to %s for %.100q: %w: what asks for it began before this worker took signed commands only, so give that command again", name, workflow, who.By, command.ErrNotJudged)
 	}
 	signed, err := command.SignFor(s.key, who.By, command.GroupsFrom(ctx), workflow, name, raw, time.Now())
 	if err != nil {

@@ -150,6 +150,23 @@ const (
 	maxSignature = 64 << 10
 )
 
+type principalKey struct{}
+
+// ErrNotJudged says that a worker does not sign for a person whose command nobody judged.
+var ErrNotJudged = errors.New("no command of theirs was judged")
+
+// WithPrincipal returns a context for commands that a worker gives for a person whose own
+// command was judged.
+func WithPrincipal(ctx context.Context, principal string) context.Context {
+	return context.WithValue(ctx, principalKey{}, principal)
+}
+
+// PrincipalFrom returns the principal of WithPrincipal, or "".
+func PrincipalFrom(ctx context.Context) string {
+	principal, _ := ctx.Value(principalKey{}).(string)
+	return principal
+}
+
 // Marshal returns the JSON of a command's arguments.
 func Marshal(v any) ([]byte, error) { return encode(v) }
 

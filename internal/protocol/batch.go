@@ -143,6 +143,7 @@ type BatchView struct {
 type CancelBatch struct {
 	By      string `json:"by,omitempty"`
 	Discard bool   `json:"discard,omitempty"` // sessions give up data that they cannot save
+	Sender
 }
 
 // RetryBatch retries failed items, with Rest also those never begun or cancelled.

@@ -97,6 +97,13 @@ type Interrupt struct {
 type Close struct {
 	By      string `json:"by,omitempty"`
 	Discard bool   `json:"discard,omitempty"`
+	Sender
+}
+
+// A Sender is the workflow that sends a signal that no person signed.
+type Sender struct {
+	From  string `json:"from,omitempty"`  // its id
+	Owner string `json:"owner,omitempty"` // of what it began, if it is a batch
 }
 
 // Budget changes the bounds of a session; omitted values stay.

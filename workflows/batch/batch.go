@@ -96,7 +96,14 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 		b.st.again(*in.Retry)
 		b.in.Retry = nil
 	}
-	b.entry = &admit.Door{Ctx: b.ctx, Signed: judged(ctx), Nonces: &b.st.Commands, Object: func() access.Object { return access.Object{Owner: b.in.By} }}
+	b.entry = &admit.Door{Ctx: b.ctx, Signed: judged(ctx), Nonces: &b.st.Commands, Object: func() access.Object { return access.Object{Owner: b.in.By} },
+		Began: func(by protocol.Sender) bool { return admit.BegunBy(b.ctx, by) }}
+	if isRoot(ctx) {
+		b.in.Judged = authority.StartVerdict(ctx).Principal
+	}
+	if st := in.Carry; b.entry.Signed && isRoot(ctx) && st != nil && len(st.Running)+len(st.Again)+len(st.Early) > 0 {
+		return nil, kit.Refuse(protocol.RefusedForbidden, "start batch %s: it has the state of a run that has not ended, and only that run may pass it on", in.ID)
+	}
 	b.ended = workflow.GetSignalChannel(ctx, protocol.SignalSessionEnded)
 	b.listen(ctx, protocol.SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
 	b.listen(ctx, protocol.SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
@@ -118,6 +125,12 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 
 func (b *batch) listen(ctx workflow.Context, name string, take func([]byte) error) {
 	b.ctrls = append(b.ctrls, batchDoor{name, workflow.GetSignalChannel(ctx, name), take})
+}
+
+// isRoot reports whether neither a run of a batch nor a firing started this run.
+func isRoot(ctx workflow.Context) bool {
+	info := workflow.GetInfo(ctx)
+	return info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
 }
 
 // judged records whether signals to this run are judged.
@@ -169,6 +182,7 @@ func (b *batch) run() (End, error) {
 		b.takeStarted()
 		b.takeKept()
 		b.takeLook()
+		b.stopIfNotJudged()
 		b.stopIfTooMany()
 		if b.over() {
 			if end, done, err := b.end(); done || err != nil {

@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
@@ -16,6 +17,15 @@ func (b *batch) ending() bool { return b.st.Cancel != nil || b.st.Why != "" }
 func (b *batch) stopIfTooMany() {
 	if n := b.in.Spec.StopAfter; n > 0 && b.st.FailedNow >= n && !b.ending() {
 		b.st.Why = fmt.Sprintf("%d items failed, and stop_after is %d", b.st.FailedNow, n)
+		b.dropAgain()
+	}
+}
+
+// stopIfNotJudged begins no further session for somebody of whom only the input tells: who
+// started the batch before commands were judged could name anybody.
+func (b *batch) stopIfNotJudged() {
+	if b.entry.Signed && b.in.Judged == "" && !b.ending() {
+		b.st.Why = "it began before commands were judged here: `ctl batch retry " + b.in.ID + " --rest` goes on with it"
 		b.dropAgain()
 	}
 }
@@ -40,7 +50,7 @@ func (b *batch) cancel(c protocol.CancelBatch) {
 	if !b.st.EndedAt.IsZero() {
 		return
 	}
-	c.By = kit.Cut(c.By, kit.MaxWord)
+	c.By, c.Sender = kit.Cut(c.By, kit.MaxWord), protocol.Sender{}
 	if was := b.st.Cancel; was != nil {
 		was.Discard = was.Discard || c.Discard
 		return
@@ -65,6 +75,10 @@ func (b *batch) closeAll() {
 		return
 	}
 	b.dropAgain()
+	var from protocol.Sender
+	if admit.Judges(b.ctx) {
+		from = protocol.Sender{From: protocol.BatchID(b.in.ID), Owner: b.in.By}
+	}
 	var sent []workflow.Future
 	var to []string
 	for i := range b.st.Running {
@@ -74,7 +88,8 @@ func (b *batch) closeAll() {
 		}
 		it.Closing, it.Discard = true, c.Discard
 		to = append(to, it.Session)
-		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard}))
+		sent = append(sent, workflow.SignalExternalWorkflow(b.ctx, protocol.SessionID(it.Session), "", protocol.SignalClose, protocol.Close{
+			By: cmp.Or(c.By, "batch "+b.in.ID), Discard: c.Discard, Sender: from}))
 	}
 	for i, f := range sent {
 		if err := f.Get(b.ctx, nil); err != nil { // the session has ended, or the next look finds it

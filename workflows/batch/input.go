@@ -13,6 +13,9 @@ type Input struct {
 	// Groups are those that the login of By named. The worker sets them when it admits the
 	// start.
 	Groups []string `json:"groups,omitempty"`
+	// Judged is the principal whose command to run the batch, or its schedule, was judged.
+	// Workers set it.
+	Judged string `json:"judged,omitempty"`
 	// Origin is empty or "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
 	// Notify is the id of a workflow that gets the signal session_ended at the end.

@@ -29,7 +29,7 @@ func (b *batch) start() {
 	}
 	in := batches.StartItemsInput{Batch: b.in.ID, Notify: protocol.BatchID(b.in.ID), Origin: protocol.OriginBatch(b.in.ID), Blob: page.Blob, Look: b.ending(), Groups: b.in.Groups}
 	if b.entry.Signed {
-		in.By = b.in.By
+		in.By = b.in.Judged
 	}
 	for _, it := range items {
 		in.Items = append(in.Items, batches.StartItem{N: it.N, Page: it.N - page.First, Try: it.Try})

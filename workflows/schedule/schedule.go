@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -67,7 +68,7 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if in.Batch != nil {
 		begins = firedBatch
 	}
-	what := begins(in)
+	what := begins(in, authority.StartVerdict(ctx).Principal)
 	id, child, err := what.begin(ctx, all, fireID(ctx, in.Schedule))
 	out := protocol.FireResult{ID: id}
 	if err != nil {
@@ -79,7 +80,11 @@ func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 		return out, err
 	}
 	if !over() {
-		said := child.SignalChildWorkflow(all, what.close, what.closing)
+		var from protocol.Sender
+		if authority.Version(ctx) >= 1 {
+			from.From = workflow.GetInfo(ctx).WorkflowExecution.ID
+		}
+		said := child.SignalChildWorkflow(all, what.close, what.closing(from))
 		if err := said.Get(all, nil); err != nil { // the child ends by itself
 			workflow.GetLogger(ctx).Warn("close not said", what.kind, id, "error", err)
 		}
@@ -121,18 +126,20 @@ type firing struct {
 	blobs   []string // one per folder of the schedule that it needs
 	start   func(id string) (opts workflow.ChildWorkflowOptions, workflowType string, input any)
 	close   string // the signal that closes it
-	closing any
+	closing func(protocol.Sender) any
 	ended   func(workflow.Context, workflow.Future, *protocol.FireResult) error
 	bad     func(protocol.FireResult) error // if the outcome counts as a failure
 }
 
-func firedSession(in FireInput) firing {
+func firedSession(in FireInput, judged string) firing {
 	return firing{
 		blobs: onePerFolder(in.Session.Blobs()),
-		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: protocol.Close{By: protocol.ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimSession, close: protocol.SignalClose, closing: func(from protocol.Sender) any {
+			return protocol.Close{By: protocol.ScheduleID(in.Schedule), Sender: from}
+		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			start := *in.Session
-			start.ID, start.Groups = id, in.Groups
+			start.ID, start.Groups, start.Judged = id, in.Groups, judged
 			if in.Auth != nil { // who signed it, whatever the input claims
 				start.Options.By = in.Auth.Principal
 			}
@@ -156,7 +163,7 @@ func firedSession(in FireInput) firing {
 	}
 }
 
-func firedBatch(in FireInput) firing {
+func firedBatch(in FireInput, judged string) firing {
 	whole := false
 	var pages []string
 	for _, p := range in.Batch.Pages {
@@ -164,10 +171,12 @@ func firedBatch(in FireInput) firing {
 	}
 	return firing{
 		blobs: onePerFolder(pages),
-		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule)},
+		kind:  protocol.ClaimBatch, close: protocol.SignalCancelBatch, closing: func(from protocol.Sender) any {
+			return protocol.CancelBatch{By: protocol.ScheduleID(in.Schedule), Sender: from}
+		},
 		start: func(id string) (workflow.ChildWorkflowOptions, string, any) {
 			return workflow.ChildWorkflowOptions{WorkflowID: protocol.BatchID(id), StaticSummary: "batch " + id}, protocol.TypeBatch,
-				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Origin: protocol.OriginSchedule(in.Schedule)}
+				batch.Input{ID: id, Spec: *in.Batch, By: in.By, Groups: in.Groups, Judged: judged, Origin: protocol.OriginSchedule(in.Schedule)}
 		},
 		ended: func(ctx workflow.Context, child workflow.Future, out *protocol.FireResult) error {
 			var end batch.End

@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -92,6 +93,7 @@ func (r *CaptureSeedResult) took(got logins.CaptureSeedResult) {
 }
 
 func putSeed(ctx workflow.Context, in overseer.PutSeedInput) error {
+	in.Judged = in.By != "" && in.By == authority.StartVerdict(ctx).Principal
 	return workflow.ExecuteActivity(ctx, askJobs.PutSeed, in).Get(ctx, nil)
 }
 

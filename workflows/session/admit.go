@@ -3,6 +3,7 @@ package session
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -64,8 +65,10 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 		case in.Carry != nil:
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
-			// A schedule's firing, which was judged.
-			return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Allows(in.Options.By, in.Groups, access.SessionStart, startObject(in, in.Options.By)))}
+			if in.Judged == "" {
+				return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "its firing began before commands were judged here: the next one starts another session"}}
+			}
+			return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
@@ -182,7 +185,14 @@ func (s *session) claim(reads *protocol.StartReads) error {
 
 // openDoor returns the door of the session's commands.
 func (s *session) openDoor() *admit.Door {
-	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats}
+	return &admit.Door{Ctx: s.ctx, Signed: s.admission.Signed, Nonces: &s.st.Commands, Object: s.object, Repeats: s.repeats, Began: s.began}
+}
+
+// began reports whether a workflow is the batch or the firing that began the session. A batch
+// that has the id of an earlier one has another owner.
+func (s *session) began(by protocol.Sender) bool {
+	ofBatch := by.From == s.opt.Origin && strings.HasPrefix(by.From, protocol.BatchOrigins)
+	return ofBatch && by.Owner == s.opt.By || admit.BegunBy(s.ctx, by)
 }
 
 // repeats reports whether a message was accepted before: then it gets the first answer.

@@ -533,6 +533,7 @@ func (s *endingPart) takeClose(c protocol.Close) (protocol.SessionView, error) {
 	if c.By == "" && s.st.Close != nil {
 		c.By = s.st.Close.By
 	}
+	c.Sender = protocol.Sender{}
 	s.st.Close = &c
 	return s.view(), nil
 }

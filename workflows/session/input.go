@@ -15,7 +15,9 @@ type Input struct {
 	First   *protocol.Message `json:"first,omitempty"`
 	Carry   *State            `json:"carry,omitempty"`
 	Auth    *protocol.Auth    `json:"auth,omitempty"` // who starts it
-	// Groups are those that the login of Options.By named. Only what a schedule starts has
+	// Judged is the principal whose schedule starts it, if that was judged. Workers set it.
+	Judged string `json:"judged,omitempty"`
+	// Groups are those that the login of Judged named. Only what a schedule starts has
 	// them, and counts them: there a worker wrote the input.
 	Groups []string `json:"groups,omitempty"`
 }

@@ -7,6 +7,7 @@ package admit
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -39,6 +40,9 @@ type Door struct {
 	Object func() access.Object
 	// Repeats reports whether a command whose nonce was used may be answered again.
 	Repeats func(name string, plain []byte) bool
+	// Began reports whether a workflow began this one. Only that one may send signals that
+	// nobody signed.
+	Began func(by protocol.Sender) bool
 }
 
 // Update refuses an update that does not count, or that check refuses. check gets it without
@@ -84,7 +88,7 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
 		if k := authority.Of(d.Ctx); k != nil {
 			if auth == nil && authority.ByWorker(name, value) {
-				return k.Sent(by(plain))
+				return d.sent(k, plain)
 			}
 			return k.Judge(d.command(name, verb, raw, KeptFor))
 		}
@@ -96,15 +100,27 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 	return plain, v.Principal, d.refusal(name, v, plain, auth)
 }
 
-// by returns who a worker says gave a command.
-func by(plain []byte) string {
+// sent judges what a worker sent for a person whose command it has judged.
+func (d *Door) sent(k *authority.Keeper, plain []byte) authority.Verdict {
 	var c struct {
 		By string `json:"by"`
+		protocol.Sender
 	}
-	if json.Unmarshal(plain, &c) != nil || c.By == "" {
-		return access.Worker
+	err := json.Unmarshal(plain, &c)
+	if err != nil || c.By == "" {
+		c.By = access.Worker
 	}
-	return c.By
+	v := k.Sent(c.By)
+	if err != nil || d.Began == nil || !d.Began(c.Sender) {
+		v.Refused = fmt.Sprintf("workflow %.200q sent it, and only the batch or schedule that began this workflow may do so without a signature", c.From)
+	}
+	return v
+}
+
+// BegunBy reports whether a workflow is the parent of this one.
+func BegunBy(ctx workflow.Context, by protocol.Sender) bool {
+	parent := workflow.GetInfo(ctx).ParentWorkflowExecution
+	return parent != nil && parent.ID == by.From
 }
 
 // Took remembers that a command counted.
