@@ -108,7 +108,7 @@ func (s *seed) listen() error {
 	return kit.FirstError(
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (inquiry.SeedNow, error) { return s.saving.now(), nil }),
-		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put),
+		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put, s.saving.checkBlob),
 		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
 		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
 		updating(s.seedCore, protocol.UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
@@ -127,8 +127,8 @@ func (s *seed) listen() error {
 }
 
 // updating sets the handler of an update that only changes the state. A refused
-// update costs no event.
-func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out) error {
+// update costs no event. first are checks of the validator alone.
+func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out, first ...func(In) error) error {
 	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
 		func(_ workflow.Context, in In) (Out, error) {
 			// Something may have come since the validator, in the same task.
@@ -140,7 +140,14 @@ func updating[In, Out any](s *seedCore, name string, check func(In) error, take 
 			s.work = true
 			return take(in), nil
 		},
-		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
+		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error {
+			for _, f := range first {
+				if err := f(in); err != nil {
+					return err
+				}
+			}
+			return check(in)
+		}})
 }
 
 // bury purges a deleted seed once no fetch goes on. Meanwhile it refuses requests.
