@@ -75,6 +75,21 @@ func (w *world) byFor(who, workflow, name string, arg any) json.RawMessage {
 	return signed
 }
 
+// as is by for one kind of message.
+func (w *world) as(kind command.Kind, who, name string, arg any) json.RawMessage {
+	w.t.Helper()
+	signer, _ := keyOf(w.t, who)
+	raw, err := json.Marshal(arg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signed, err := command.SignAs(kind, signer, who, nil, protocol.SessionID("s1"), name, raw, w.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
 // startBy starts a session that ann signed.
 func (w *world) startBy(who string, opt session.Options) {
 	w.t.Helper()
@@ -131,6 +146,37 @@ func TestOnlySignedCommandsOfPrincipalsWithARoleCount(t *testing.T) {
 		w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{By: "bob"})))
 	})
 	w.startBy("ann", session.Options{Tenant: "blue", By: "root"}) // ann signed, so ann is the owner
+	w.verify()
+}
+
+func TestASignalThatWasRefusedIsNotTakenLater(t *testing.T) {
+	w := newWorld(t)
+	w.guard(team, "ann", "bob")
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+	var early, update json.RawMessage
+	w.at(time.Second, func() {
+		early = w.as(command.Signal, "ann", protocol.SignalInterrupt, protocol.Interrupt{})
+		w.SignalWorkflow(protocol.SignalInterrupt, early) // nothing runs
+		update = w.as(command.Update, "ann", protocol.SignalInterrupt, protocol.Interrupt{})
+		w.refuses(w.send(protocol.SignalInterrupt, update), protocol.RefusedState)
+		w.SignalWorkflow(protocol.SignalMessage, w.as(command.Signal, "ann", protocol.SignalMessage, hello("m1")))
+	})
+	w.at(time.Hour, func() {
+		a := w.approval("s1.1")
+		w.SignalWorkflow(protocol.SignalInterrupt, early)
+		w.SignalWorkflow(protocol.SignalInterrupt, update) // as another kind, which may wait longer
+		w.at(time.Minute, func() {
+			d := query[protocol.SessionView](w, protocol.QueryState)
+			if len(d.Refusals) != 3 || d.Turn == nil || w.approval("s1.1").Decision != nil {
+				t.Errorf("turn %+v, refusals %+v", d.Turn, d.Refusals)
+			}
+			w.takes(w.send(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept"})))
+		})
+	})
+	w.whenTurn(1, "completed", func() {
+		w.takes(w.send(protocol.SignalClose, w.as(command.Update, "ann", protocol.SignalClose, protocol.Close{})))
+	})
+	w.startBy("ann", session.Options{Tenant: "blue"})
 	w.verify()
 }
 

@@ -73,7 +73,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
 				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
 			}
-			return g.judge(info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor)
+			return g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor)
 		}).Get(&v)
 		if err == nil {
 			err = refusal(name, v)
@@ -204,7 +204,7 @@ func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (wh
 	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
 		return access.Worker, nil
 	}
-	v := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0)
+	v := g.judge(command.Update, workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0)
 	return v.Principal, refusal(name, v)
 }
 
@@ -218,7 +218,7 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, wh
 	}
 }
 
-func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {
+func (g *gated) judge(kind command.Kind, workflowID, name string, verb access.Verb, args []any, waited time.Duration) Verdict {
 	if g.keeper == nil {
 		return Verdict{}
 	}
@@ -229,7 +229,7 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	if err != nil {
 		return Verdict{Refused: err.Error()}
 	}
-	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Object: objectOf(workflowID, args[0])}
+	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Kind: kind, Raw: raw, Waited: waited}, Verb: verb, Object: objectOf(workflowID, args[0])}
 	s, stands := args[0].(StandingCommand)
 	if !stands {
 		return g.keeper.Judge(c)
