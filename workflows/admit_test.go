@@ -248,6 +248,61 @@ func TestHostsAndSeedsTakeSignedCommandsOnly(t *testing.T) {
 	p.verify()
 }
 
+func TestASignedUpdateOfAPoolOrASeedCountsOnce(t *testing.T) {
+	const all = "  - {name: all, roles: [admin], to: [ann]}\n"
+	t.Run("pool", func(t *testing.T) {
+		p := newPoolWorld(t)
+		p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.PoolID("")})
+		p.guard(all, "ann")
+		sign := func(name string, in, out any) {
+			if err := json.Unmarshal(p.byFor("ann", protocol.PoolID(""), name, in), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var in protocol.PutHost
+		p.at(time.Second, func() {
+			sign(protocol.UpdatePutHost, put("web-1", 1), &in)
+			p.takes(p.send(protocol.UpdatePutHost, in))
+		})
+		p.at(time.Minute, func() { p.refuses(p.send(protocol.UpdatePutHost, in), protocol.RefusedForbidden) })
+		p.at(2*time.Minute, func() {
+			var again protocol.PutHost
+			sign(protocol.UpdatePutHost, put("web-2", 1), &again)
+			p.takes(p.send(protocol.UpdatePutHost, again))
+		})
+		p.at(3*time.Minute, p.CancelWorkflow)
+		p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+		p.verify()
+	})
+	t.Run("seed", func(t *testing.T) {
+		p := newPoolWorld(t)
+		p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SeedID("team")})
+		p.guard(all, "ann")
+		sign := func(name string, in, out any) {
+			if err := json.Unmarshal(p.byFor("ann", protocol.SeedID("team"), name, in), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var in protocol.PutSeed
+		var before, after protocol.DeleteSeed // the former is for an earlier seed of this name
+		p.at(time.Second, func() { sign(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}, &before) })
+		p.at(2*time.Second, func() {
+			sign(protocol.UpdatePutSeed, login("1"), &in)
+			p.takes(p.send(protocol.UpdatePutSeed, in))
+		})
+		p.at(time.Minute, func() {
+			p.refuses(p.send(protocol.UpdatePutSeed, in), protocol.RefusedForbidden)
+			p.refuses(p.send(protocol.UpdateDeleteSeed, before), protocol.RefusedForbidden)
+		})
+		p.at(2*time.Minute, func() {
+			sign(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}, &after)
+			p.takes(p.send(protocol.UpdateDeleteSeed, after))
+		})
+		p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
+		p.verify()
+	})
+}
+
 func TestACommandOnAHostRunsForWhoMayGiveIt(t *testing.T) {
 	in := protocol.ExecInput{ID: "e1", Host: protocol.HostSpec{Name: "web-1"}, Argv: []string{"true"}}
 	for who, want := range map[string]bool{"ann": true, "bob": false, "mallory": false, "": false} {

@@ -41,13 +41,14 @@ type gate struct {
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused}
+	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused, nil}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
 	keeper  *Keeper
 	refused func(audit.Record)
+	nonces  *command.Nonces // see Remember
 }
 
 // ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
@@ -55,6 +56,7 @@ type gated struct {
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
 	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
+	ctx = workflow.WithValue(ctx, gatedKey{}, g)
 	info := workflow.GetInfo(ctx)
 	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
@@ -163,6 +165,9 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		uctx, _ := args[0].Interface().(workflow.Context)
 		given := values(args[1:])
 		who, err := h.gate.admit(uctx, name, r, given)
+		if err == nil {
+			err = h.gate.repeated(name, given)
+		}
 		if err == nil && validator.IsValid() {
 			err, _ = called(validator, args)[0].Interface().(error)
 		}
@@ -176,6 +181,13 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		out = append(out, f.Out(i))
 	}
 	return h.Next.SetUpdateHandler(ctx, name, reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
+		given := values(args[1:])
+		// It may have come twice in one task, before the first was handled.
+		if err := h.gate.repeated(name, given); err != nil {
+			return failing(out, err)
+		}
+		uctx, _ := args[0].Interface().(workflow.Context)
+		h.gate.took(uctx, given)
 		return called(reflect.ValueOf(handler), args)
 	}).Interface(), opts)
 }

@@ -65,6 +65,14 @@ func (n *Nonces) floor(by string) time.Time {
 	return time.Time{}
 }
 
+// First refuses all that was signed before the first command to a workflow. That may have
+// been for an earlier workflow of the same id.
+func (n *Nonces) First(a *protocol.Auth, now time.Time) {
+	if at, err := time.Parse(time.RFC3339Nano, a.At); err == nil && n.IsZero() {
+		n.raise(at, now)
+	}
+}
+
 // Use remembers a command whose signature counts.
 func (n *Nonces) Use(a *protocol.Auth, now time.Time) {
 	at, err := time.Parse(time.RFC3339Nano, a.At)

@@ -7,6 +7,8 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -51,6 +53,8 @@ type State struct {
 	// workflow of the seed, ended by force, have epochs up to First. It is 0 if a person
 	// gave up what they left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
+	// Commands are those that were signed, so that each counts once.
+	Commands command.Nonces `json:"commands,omitzero"`
 }
 
 // Run returns the workflow Seed.
@@ -66,6 +70,7 @@ func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 		s.st = &State{Epoch: workflow.Now(ctx).Unix()}
 		s.st.First = s.st.Epoch
 	}
+	authority.Remember(ctx, &s.st.Commands)
 	if err := s.listen(); err != nil {
 		return err
 	}
