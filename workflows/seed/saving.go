@@ -10,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
@@ -67,7 +66,7 @@ func (s *savingPart) keepBlob(key string) {
 // checkBlob refuses a blob that is not one of the seed's own. It is for the validator alone:
 // older histories replay.
 func (s *savingPart) checkBlob(in protocol.PutSeed) error {
-	if !in.Moved && in.Ref.Blob != "" && !seeds.Owns(s.name, in.Ref.Blob) {
+	if !in.Moved && in.Ref.Blob != "" && !strings.HasPrefix(in.Ref.Blob, "seeds/"+s.name+"/") {
 		return kit.Refuse(protocol.RefusedBadInput, "seed %s: the bundle's key %q is not one of seeds/%s/: import the login with ctl, which stores it there", s.name, kit.Cut(in.Ref.Blob, kit.MaxWord), s.name)
 	}
 	return nil
