@@ -61,7 +61,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
 	if g.keeper != nil && origin != payload.Unknown {
-		if why := onlyByWorkers(r, root, origin, in.Args); why != "" {
+		if why := onlyByWorkers(name, root, origin, in.Args); why != "" {
 			err := refusal(name, Verdict{Refused: why})
 			if workflow.IsReplaying(ctx) {
 				panic(err) // the task is tried again until a worker takes what began
@@ -103,10 +103,14 @@ func standsFor(args []any) (schedule string) {
 }
 
 // onlyByWorkers says why a start is refused that only a worker may give, or returns "".
-func onlyByWorkers(r rule, root bool, origin payload.Origin, args []any) string {
+func onlyByWorkers(name string, root bool, origin payload.Origin, args []any) string {
+	r, known := starts[name]
 	switch {
 	case !root && origin != payload.FromWorker:
 		return "it was started by a workflow that no worker of ours ran, or is repeated by Temporal, and only its first start is signed: start it anew with ctl"
+	case !root && known && !within[name]:
+		// A worker wrote the input, but perhaps not as one: its mark names no type.
+		return "no workflow of ours starts it: start it with ctl"
 	case root && r.class == Internal && origin != payload.FromWorker:
 		return "only a worker starts it"
 	case root && r.class == Harmless && carries(args):
