@@ -42,3 +42,37 @@ func TestAPurgeTakesImportsThatWereRefusedAndLeavesThoseToCome(t *testing.T) {
 		t.Errorf("%d are there of another seed", n)
 	}
 }
+
+// Who may write one seed names the blobs of its generations.
+func TestASeedReachesNoBlobButItsOwn(t *testing.T) {
+	r := newRefreshed(t)
+	b, err := seeds.Load(t.Context(), r.store, r.in.Seed.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := seeds.Save(t.Context(), r.store, "other", 1, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ended = "api-tokens/ci/revoked"
+	if err := r.store.Create(t.Context(), ended, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
+	ref := r.in.Seed
+	ref.Blob, ref.Digest = other.Blob, other.Digest
+	if got, err := r.set.site.Bundle(t.Context(), &ref); err == nil || got != nil {
+		t.Errorf("seed team is read from %s", ref.Blob)
+	}
+	if _, err := r.set.site.Bundle(t.Context(), &r.in.Seed); err != nil {
+		t.Error(err)
+	}
+	in := logins.DeleteSeedInput{Name: "team", Blobs: []string{r.in.Seed.Blob, other.Blob, ended}, Before: time.Now().Add(time.Minute)}
+	if err := logins.DeleteSeed(t.Context(), r.set.Login.Site, in); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{r.in.Seed.Blob: false, other.Blob: true, ended: true} {
+		if _, err := r.store.Get(t.Context(), key); (err == nil) != want {
+			t.Errorf("after the purge of team, %s: %v", key, err)
+		}
+	}
+}

@@ -59,6 +59,11 @@ func refOf(name string, generation int64, b *Bundle, suffix string) Ref {
 
 func blobPrefix(name string) string { return "seeds/" + name + "/" }
 
+// Owns reports whether a blob has a key that only generations of the seed have.
+func Owns(name, blob string) bool {
+	return ValidName(name) == nil && strings.HasPrefix(blob, blobPrefix(name))
+}
+
 // SaveAgain is Save for callers that may be killed and repeat it: it uses an existing blob
 // of the bundle. It reads the blob back and checks it.
 func SaveAgain(ctx context.Context, st *store.Store, name string, generation int64, b *Bundle) (Ref, error) {

@@ -88,6 +88,21 @@ func (w *world) byFor(who, workflow, name string, arg any) json.RawMessage {
 	return signed
 }
 
+// as is by for one kind of message.
+func (w *world) as(kind command.Kind, who, name string, arg any) json.RawMessage {
+	w.t.Helper()
+	signer, _ := keyOf(w.t, who)
+	raw, err := json.Marshal(arg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	signed, err := command.SignAs(kind, signer, who, nil, protocol.SessionID("s1"), name, raw, w.Now())
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return signed
+}
+
 // startBy starts a session that ann signed.
 func (w *world) startBy(who string, opt session.Options) {
 	w.t.Helper()
@@ -144,6 +159,37 @@ func TestOnlySignedCommandsOfPrincipalsWithARoleCount(t *testing.T) {
 		w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{By: "bob"})))
 	})
 	w.startBy("ann", session.Options{Tenant: "blue", By: "root"}) // ann signed, so ann is the owner
+	w.verify()
+}
+
+func TestASignalThatWasRefusedIsNotTakenLater(t *testing.T) {
+	w := newWorld(t)
+	w.guard(team, "ann", "bob")
+	w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+	var early, update json.RawMessage
+	w.at(time.Second, func() {
+		early = w.as(command.Signal, "ann", protocol.SignalInterrupt, protocol.Interrupt{})
+		w.SignalWorkflow(protocol.SignalInterrupt, early) // nothing runs
+		update = w.as(command.Update, "ann", protocol.SignalInterrupt, protocol.Interrupt{})
+		w.refuses(w.send(protocol.SignalInterrupt, update), protocol.RefusedState)
+		w.SignalWorkflow(protocol.SignalMessage, w.as(command.Signal, "ann", protocol.SignalMessage, hello("m1")))
+	})
+	w.at(time.Hour, func() {
+		a := w.approval("s1.1")
+		w.SignalWorkflow(protocol.SignalInterrupt, early)
+		w.SignalWorkflow(protocol.SignalInterrupt, update) // as another kind, which may wait longer
+		w.at(time.Minute, func() {
+			d := query[protocol.SessionView](w, protocol.QueryState)
+			if len(d.Refusals) != 3 || d.Turn == nil || w.approval("s1.1").Decision != nil {
+				t.Errorf("turn %+v, refusals %+v", d.Turn, d.Refusals)
+			}
+			w.takes(w.send(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: a.Digest, Outcome: "accept"})))
+		})
+	})
+	w.whenTurn(1, "completed", func() {
+		w.takes(w.send(protocol.SignalClose, w.as(command.Update, "ann", protocol.SignalClose, protocol.Close{})))
+	})
+	w.startBy("ann", session.Options{Tenant: "blue"})
 	w.verify()
 }
 
@@ -317,6 +363,61 @@ func TestACommandToAPoolIsJudgedForEachHostItChanges(t *testing.T) {
 	p.at(3*time.Second, p.CancelWorkflow)
 	p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
 	p.verify()
+}
+
+func TestASignedUpdateOfAPoolOrASeedCountsOnce(t *testing.T) {
+	const all = "  - {name: all, roles: [admin], to: [ann]}\n"
+	t.Run("pool", func(t *testing.T) {
+		p := newPoolWorld(t)
+		p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.PoolID("")})
+		p.guard(all, "ann")
+		sign := func(name string, in, out any) {
+			if err := json.Unmarshal(p.byFor("ann", protocol.PoolID(""), name, in), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var in protocol.PutHost
+		p.at(time.Second, func() {
+			sign(protocol.UpdatePutHost, put("web-1", 1), &in)
+			p.takes(p.send(protocol.UpdatePutHost, in))
+		})
+		p.at(time.Minute, func() { p.refuses(p.send(protocol.UpdatePutHost, in), protocol.RefusedForbidden) })
+		p.at(2*time.Minute, func() {
+			var again protocol.PutHost
+			sign(protocol.UpdatePutHost, put("web-2", 1), &again)
+			p.takes(p.send(protocol.UpdatePutHost, again))
+		})
+		p.at(3*time.Minute, p.CancelWorkflow)
+		p.ExecuteWorkflow(protocol.TypeHostPool, hostpool.Input{})
+		p.verify()
+	})
+	t.Run("seed", func(t *testing.T) {
+		p := newPoolWorld(t)
+		p.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SeedID("team")})
+		p.guard(all, "ann")
+		sign := func(name string, in, out any) {
+			if err := json.Unmarshal(p.byFor("ann", protocol.SeedID("team"), name, in), out); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var in protocol.PutSeed
+		var before, after protocol.DeleteSeed // the former is for an earlier seed of this name
+		p.at(time.Second, func() { sign(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}, &before) })
+		p.at(2*time.Second, func() {
+			sign(protocol.UpdatePutSeed, login("1"), &in)
+			p.takes(p.send(protocol.UpdatePutSeed, in))
+		})
+		p.at(time.Minute, func() {
+			p.refuses(p.send(protocol.UpdatePutSeed, in), protocol.RefusedForbidden)
+			p.refuses(p.send(protocol.UpdateDeleteSeed, before), protocol.RefusedForbidden)
+		})
+		p.at(2*time.Minute, func() {
+			sign(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}, &after)
+			p.takes(p.send(protocol.UpdateDeleteSeed, after))
+		})
+		p.ExecuteWorkflow(protocol.TypeSeed, newSeed)
+		p.verify()
+	})
 }
 
 func TestACommandOnAHostRunsForWhoMayGiveIt(t *testing.T) {

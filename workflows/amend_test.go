@@ -28,7 +28,7 @@ func TestASeedSaysThatItsSessionsMayAmend(t *testing.T) {
 	p := newPoolWorld(t)
 	yes, no := true, false
 	p.at(0, func() {
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b1", Digest: "d", Kind: "api_key"}}))
 		p.acquires(on("a", "web-1", 1))
 	})
 	p.at(time.Second, func() {

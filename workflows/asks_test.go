@@ -70,7 +70,7 @@ func TestASessionOutOfBoundsFailsAtOnce(t *testing.T) {
 func TestASeedTellsItsSessionsItsBounds(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b1", Digest: "d", Kind: "api_key"}}))
 		p.acquires(on("a", "web-1", 1))
 	})
 	p.at(time.Second, func() {

@@ -33,7 +33,7 @@ func TestABusyPoolStillLooksAfterItsHolders(t *testing.T) {
 
 func TestABusySeedStillLooksAfterItsHolders(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "seeds/team/b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() { p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "killed"}) })
 	p.at(2*time.Second, func() { p.engine.ended["session/killed"] = true })
@@ -130,7 +130,7 @@ func TestEveryHopIsPinnedAndACordonStays(t *testing.T) {
 func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 	p := newPoolWorld(t)
 	p.seeds.blobs, p.seeds.hold = 1, make(chan struct{})
-	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "seeds/team/b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Millisecond, func() { p.takes(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{Purge: true})) })
 	p.at(20*time.Millisecond, func() {
@@ -150,7 +150,7 @@ func TestASeedThatIsDeletedTellsThoseWhoAskAndTakesNothing(t *testing.T) {
 }
 
 func TestALineThatIsFullHasThoseWhoComeAskAgainLater(t *testing.T) {
-	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "seeds/team/b1", Digest: "d", Kind: "chatgpt"}
 	for kind, in := range map[string]any{
 		protocol.TypeSeed: seed.Input{Name: "team", Carry: &seed.State{Ref: &ref, Leases: []seed.Lease{{Holder: "x", Rotates: true}}}},
 		protocol.TypeSeedPool: seed.PoolInput{Name: "all", Carry: &seed.PoolState{Heard: true,

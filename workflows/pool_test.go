@@ -409,7 +409,7 @@ func (f *fakeSeeds) DeleteSeedBlobs(ctx context.Context, in logins.DeleteSeedInp
 
 func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "chatgpt"}
+	ref := protocol.SeedRef{Name: "team", Blob: "seeds/team/b1", Digest: "d", Kind: "chatgpt"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"})
@@ -435,7 +435,7 @@ func TestALoginThatRotatesHasOneHolder(t *testing.T) {
 
 func TestAnAPIKeyIsShared(t *testing.T) {
 	p := newPoolWorld(t)
-	ref := protocol.SeedRef{Name: "team", Blob: "b1", Digest: "d", Kind: "api_key"}
+	ref := protocol.SeedRef{Name: "team", Blob: "seeds/team/b1", Digest: "d", Kind: "api_key"}
 	p.at(0, func() { p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: ref})) })
 	p.at(time.Second, func() {
 		p.SignalWorkflow(lease.SignalAcquire, lease.Acquire{Holder: "a"})
@@ -451,9 +451,9 @@ func TestADeletedSeedEndsAndItsBlobsArePurged(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(time.Millisecond, func() { p.refuses(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{}), protocol.RefusedNotFound) })
 	p.at(2*time.Millisecond, func() {
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d"}}))
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b2", Digest: "d"}, Expect: 1}))
-		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b3", Digest: "d"}, Expect: 1}), protocol.RefusedState)
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b1", Digest: "d"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b2", Digest: "d"}, Expect: 1}))
+		p.refuses(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b3", Digest: "d"}, Expect: 1}), protocol.RefusedState)
 	})
 	p.at(time.Second, func() { p.takes(p.send(protocol.UpdateDeleteSeed, protocol.DeleteSeed{Purge: true})) })
 	p.ExecuteWorkflow(protocol.TypeSeed, newSeed)

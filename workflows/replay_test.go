@@ -292,7 +292,7 @@ var shapes = []shape{
 		r.work()
 		name := r.zone + "-team"
 		r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name})
-		r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+		r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "seeds/" + name + "/b1", Digest: "d", Kind: "chatgpt"}})
 		yes, no := true, false
 		r.update(protocol.PoolID(r.zone), protocol.UpdateSetHost, nil, protocol.SetHost{Name: "web-1", Cordon: &yes})
 		var ids []string

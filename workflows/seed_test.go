@@ -16,7 +16,7 @@ func on(holder, host string, generation int64) lease.Acquire {
 }
 
 func login(n string) protocol.PutSeed {
-	return protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
+	return protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b" + n, Digest: "d" + n, Kind: "chatgpt"}, Files: auth(n)}
 }
 
 func auth(n string) []protocol.SeedFile {
@@ -83,4 +83,20 @@ func TestARotatedLoginIsTakenOnlyFromItsHolderAndAsTheNext(t *testing.T) {
 		p.saw()
 	})
 	p.runSeed(6 * time.Second)
+}
+
+func TestALoginIsPutFromTheKeysOfItsSeedAlone(t *testing.T) {
+	p := newSeedWorld(t)
+	p.at(time.Second, func() {
+		for _, blob := range []string{"seeds/other/1", "seeds/team", "seeds/team2/1", "audit/2026/1", "starts/s1", "api-tokens/ci/revoked", "b1"} {
+			in := login("2")
+			in.Ref.Blob = blob
+			p.refuses(p.send(protocol.UpdatePutSeed, in), protocol.RefusedBadInput)
+		}
+		if now := p.seed(); now.Generation != 1 {
+			t.Errorf("the seed is %+v", now)
+		}
+		p.takes(p.send(protocol.UpdatePutSeed, login("2")))
+	})
+	p.runSeed(time.Minute)
 }

@@ -131,7 +131,7 @@ func TestAnUncleanHoldersLoginIsSavedAndWipedBeforeTheNextGrant(t *testing.T) {
 				t.Errorf("fetch %d was %+v", i+1, in)
 			}
 		}
-		if f := p.seeds.fetches(); len(f) != 3 || f[1].Seed.Blob != "b1" || f[2].Seed.Blob != "b2" {
+		if f := p.seeds.fetches(); len(f) != 3 || f[1].Seed.Blob != "seeds/team/b1" || f[2].Seed.Blob != "b2" {
 			t.Errorf("fetched %+v", f)
 		}
 	})
@@ -211,7 +211,7 @@ func TestARotationThatIsNowhereMakesTheSeedSuspect(t *testing.T) {
 func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 	p := newPoolWorld(t)
 	two := 2
-	key := protocol.PutSeed{Name: "team", Share: &two, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}
+	key := protocol.PutSeed{Name: "team", Share: &two, Ref: protocol.SeedRef{Blob: "seeds/team/b1", Digest: "d", Kind: "api_key"}}
 	p.at(0, func() {
 		many := login("1")
 		many.Share = &two
@@ -240,7 +240,7 @@ func TestAnAPIKeyIsSharedByAsManyAsItMay(t *testing.T) {
 func TestADoubtStopsGrantsUntilALaterTurnDispelsIt(t *testing.T) {
 	p := newPoolWorld(t)
 	p.at(0, func() {
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/b1", Digest: "d", Kind: "api_key"}}))
 	})
 	var doubted time.Time
 	p.at(time.Second, func() { p.acquires(on("a", "web-1", 1)) })

@@ -28,7 +28,7 @@ func (r *real) makesSeed(name string, pools ...string) string {
 	}
 	r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name, Carry: &seed.State{}}) // its epochs begin at 1
 	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Pools: &pools, Files: auth("1"),
-		Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+		Ref: protocol.SeedRef{Blob: "seeds/" + name + "/b1", Digest: "d", Kind: "chatgpt"}})
 	return name
 }
 

@@ -126,7 +126,7 @@ func TestAVerificationSaysWhatItsVerdictSays(t *testing.T) {
 				}
 			})
 			p.runSeed(time.Minute)
-			if in := f.refreshed; len(in) != 1 || in[0].Force != "" || in[0].Seed.Blob != "b1" || in[0].Seed.Epoch != 1 {
+			if in := f.refreshed; len(in) != 1 || in[0].Force != "" || in[0].Seed.Blob != "seeds/team/b1" || in[0].Seed.Epoch != 1 {
 				t.Errorf("refreshed %+v", in)
 			}
 		})
@@ -222,7 +222,7 @@ func TestEachForceIsAWordOfItsOwn(t *testing.T) {
 func TestAKeyThatIsRefusedIsSuspectAndNeverDead(t *testing.T) {
 	p, _ := newVerifyWorld(t, []string{"suspect", "alive"}, nil)
 	p.at(time.Second, func() {
-		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "k", Digest: "d", Kind: "api_key"}}))
+		p.takes(p.send(protocol.UpdatePutSeed, protocol.PutSeed{Name: "team", Ref: protocol.SeedRef{Blob: "seeds/team/k", Digest: "d", Kind: "api_key"}}))
 		p.takes(p.send(protocol.UpdateVerifySeed, protocol.VerifySeed{}))
 	})
 	p.at(time.Minute, func() {
@@ -251,7 +251,7 @@ func TestAHolderGetsANewerLoginAndASecondAskTheSame(t *testing.T) {
 	p.at(time.Minute, func() {
 		for _, u := range []*updated{first, second} {
 			now, ok := u.result.(inquiry.SeedNow)
-			if !ok || now.Generation != 2 || now.Ref.Blob != "b2" || now.Holders["a"] != 1 {
+			if !ok || now.Generation != 2 || now.Ref.Blob != "seeds/team/b2" || now.Holders["a"] != 1 {
 				t.Errorf("answered %.300v", u)
 			}
 		}

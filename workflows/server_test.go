@@ -373,7 +373,7 @@ func TestALoginIsHeldByOneSessionAtATime(t *testing.T) {
 	r.work()
 	name := r.zone + "-team"
 	r.start(protocol.SeedID(name), protocol.TypeSeed, seed.Input{Name: name})
-	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "b1", Digest: "d", Kind: "chatgpt"}})
+	r.update(protocol.SeedID(name), protocol.UpdatePutSeed, nil, protocol.PutSeed{Name: name, Ref: protocol.SeedRef{Blob: "seeds/" + name + "/b1", Digest: "d", Kind: "chatgpt"}})
 	var ids []string
 	for i := range 3 {
 		id := r.session(fmt.Sprint("s", i), session.Options{Seed: name, CloseAfter: true})

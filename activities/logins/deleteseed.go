@@ -27,7 +27,11 @@ func DeleteSeed(ctx context.Context, s *site.Site, in DeleteSeedInput) error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	keys := append(slices.Clone(in.Blobs), orphans...)
+	own := slices.DeleteFunc(slices.Clone(in.Blobs), func(blob string) bool { return !seeds.Owns(in.Name, blob) })
+	if n := len(in.Blobs) - len(own); n > 0 {
+		s.Logger.Warn("blobs that are not of the seed are not deleted", "seed", in.Name, "blobs", n)
+	}
+	keys := append(own, orphans...)
 	return errors.Join(seeds.Delete(ctx, s.Store, keys...), seeds.DeleteIntents(ctx, s.Store, in.Name))
 }
 

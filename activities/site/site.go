@@ -168,6 +168,9 @@ func (s *Site) Bundle(ctx context.Context, ref *protocol.SeedRef) (*seeds.Bundle
 	if ref == nil {
 		return nil, nil
 	}
+	if !seeds.Owns(ref.Name, ref.Blob) {
+		return nil, &kit.SeedError{Name: ref.Name, Err: fmt.Errorf("generation %d is kept under a key that is not one of the seed: import the login again", ref.Generation)}
+	}
 	b, err := seeds.Load(ctx, s.Store, ref.Blob)
 	if err != nil {
 		return nil, &kit.SeedError{Name: ref.Name, Err: err}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"filippo.io/age"
 
@@ -128,7 +127,7 @@ func (s *Server) export(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	if v.Ref == nil || !strings.HasPrefix(v.Ref.Blob, "seeds/"+name+"/") {
+	if v.Ref == nil || !seeds.Owns(name, v.Ref.Blob) {
 		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "seed %s has no generation", name))
 		return
 	}

@@ -43,7 +43,7 @@ type gate struct {
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{interceptor.WorkflowInboundInterceptorBase{Next: next}, g.keeper, g.refused, &hostLabels{}}
+	return &gated{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, keeper: g.keeper, refused: g.refused, hosts: &hostLabels{}}
 }
 
 type gated struct {
@@ -51,6 +51,7 @@ type gated struct {
 	keeper  *Keeper
 	refused func(audit.Record)
 	hosts   *hostLabels
+	nonces  *command.Nonces // see Remember
 }
 
 // ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
@@ -59,11 +60,12 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
 	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
 	ctx = workflow.WithValue(ctx, labelsKey{}, g.hosts)
+	ctx = workflow.WithValue(ctx, gatedKey{}, g)
 	info := workflow.GetInfo(ctx)
 	name, r, origin := info.WorkflowType.Name, starts[info.WorkflowType.Name], payload.StartedBy(ctx)
 	root := info.ParentWorkflowExecution == nil && info.ContinuedExecutionRunID == ""
 	if g.keeper != nil && origin != payload.Unknown {
-		if why := onlyByWorkers(r, root, origin, in.Args); why != "" {
+		if why := onlyByWorkers(name, root, origin, in.Args); why != "" {
 			err := refusal(name, Verdict{Refused: why})
 			if workflow.IsReplaying(ctx) {
 				panic(err) // the task is tried again until a worker takes what began
@@ -87,7 +89,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
 				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
 			}
-			return g.judge(info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
+			return g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
 		}).Get(&v)
 		if err == nil {
 			err = refusal(name, v)
@@ -137,10 +139,14 @@ func standsFor(args []any) (schedule string) {
 }
 
 // onlyByWorkers says why a start that only a worker may give is refused, or returns "".
-func onlyByWorkers(r rule, root bool, origin payload.Origin, args []any) string {
+func onlyByWorkers(name string, root bool, origin payload.Origin, args []any) string {
+	r, known := starts[name]
 	switch {
 	case !root && origin != payload.FromWorker:
 		return "a workflow that none of our workers ran started it, or Temporal repeats it, and only its first start is signed: start it anew with ctl"
+	case !root && known && !within[name]:
+		// A worker wrote the input, but perhaps not as an input: its mark names no type.
+		return "no workflow of ours starts it: start it with ctl"
 	case root && r.class == Internal && origin != payload.FromWorker:
 		return "only a worker starts it"
 	case root && r.class == Harmless && carries(args):
@@ -199,6 +205,9 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		uctx, _ := args[0].Interface().(workflow.Context)
 		given := values(args[1:])
 		who, err := h.gate.admit(uctx, name, r, given)
+		if err == nil {
+			err = h.gate.repeated(name, given)
+		}
 		if err == nil && validator.IsValid() {
 			err, _ = called(validator, args)[0].Interface().(error)
 		}
@@ -212,6 +221,13 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		out = append(out, f.Out(i))
 	}
 	return h.Next.SetUpdateHandler(ctx, name, reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
+		given := values(args[1:])
+		// It may have come twice in one task, before the first was handled.
+		if err := h.gate.repeated(name, given); err != nil {
+			return failing(out, err)
+		}
+		uctx, _ := args[0].Interface().(workflow.Context)
+		h.gate.took(uctx, given)
 		return called(reflect.ValueOf(handler), args)
 	}).Interface(), opts)
 }
@@ -240,7 +256,7 @@ func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (wh
 	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
 		return access.Worker, nil
 	}
-	v := g.judge(workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0, false)
+	v := g.judge(command.Update, workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0, false)
 	return v.Principal, refusal(name, v)
 }
 
@@ -256,7 +272,7 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, wh
 
 // judge says whether a command counts. later says that conditions are asked by the activity
 // ClaimStart, which knows the host.
-func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, waited time.Duration, later bool) Verdict {
+func (g *gated) judge(kind command.Kind, workflowID, name string, verb access.Verb, args []any, waited time.Duration, later bool) Verdict {
 	if g.keeper == nil {
 		return Verdict{}
 	}
@@ -267,7 +283,7 @@ func (g *gated) judge(workflowID, name string, verb access.Verb, args []any, wai
 	if err != nil {
 		return Verdict{Refused: err.Error()}
 	}
-	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Raw: raw, Waited: waited}, Verb: verb, Later: later}
+	c := Command{Received: command.Received{Workflow: workflowID, Name: name, Kind: kind, Raw: raw, Waited: waited}, Verb: verb, Later: later}
 	objects := g.hosts.objectsOf(workflowID, args[0])
 	c.Object, c.More = objects[0], objects[1:]
 	s, stands := args[0].(StandingCommand)

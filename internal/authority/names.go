@@ -118,6 +118,13 @@ var starts = map[string]rule{
 	protocol.TypeClaimKey:       {Harmless, ""}, // keeps an idempotency key taken
 }
 
+// within are the types that our workflows start as a child or continue as new.
+var within = map[string]bool{
+	protocol.TypeSession: true, protocol.TypeBatch: true, // also by a firing
+	protocol.TypeHostPool: true, protocol.TypeSeed: true, protocol.TypeSeedPool: true,
+	protocol.TypePrune: true, // by maintenance
+}
+
 // queries change nothing. The worker's API says who may read.
 var queries = []string{
 	protocol.QueryState, protocol.QueryApprovals, protocol.QueryTurn, protocol.QueryDetail, protocol.QueryAsks, protocol.QueryObject,

@@ -42,7 +42,7 @@ type sender struct {
 
 func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExecuteWorkflowInput) (client.WorkflowRun, error) {
 	if sent[in.WorkflowType] {
-		args, err := s.sign(ctx, in.Options.ID, in.WorkflowType, in.Args)
+		args, err := s.sign(ctx, command.Start, in.Options.ID, in.WorkflowType, in.Args)
 		if err != nil {
 			return nil, err
 		}
@@ -55,7 +55,7 @@ func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExec
 
 func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
 	if sent[in.UpdateName] {
-		args, err := s.sign(ctx, in.WorkflowID, in.UpdateName, in.Args)
+		args, err := s.sign(ctx, command.Update, in.WorkflowID, in.UpdateName, in.Args)
 		if err != nil {
 			return nil, err
 		}
@@ -69,7 +69,7 @@ func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdat
 func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
 	if o := in.UpdateOptions; o != nil {
 		if sent[o.UpdateName] {
-			args, err := s.sign(ctx, o.WorkflowID, o.UpdateName, o.Args)
+			args, err := s.sign(ctx, command.Update, o.WorkflowID, o.UpdateName, o.Args)
 			if err != nil {
 				return nil, err
 			}
@@ -82,7 +82,7 @@ func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.Cl
 	return s.Next.UpdateWithStartWorkflow(ctx, in)
 }
 
-func (s *sender) sign(ctx context.Context, workflow, name string, args []any) ([]any, error) {
+func (s *sender) sign(ctx context.Context, kind command.Kind, workflow, name string, args []any) ([]any, error) {
 	if len(args) != 1 {
 		return nil, fmt.Errorf("sign %s to %s: it has %d arguments, and one can be signed", name, workflow, len(args))
 	}
@@ -112,7 +112,7 @@ func (s *sender) sign(ctx context.Context, workflow, name string, args []any) ([
 	if who.By != access.Worker && who.By != command.PrincipalFrom(ctx) {
 		return nil, fmt.Errorf("sign %s to %s for %.100q: %w: what asks for it began before this worker took signed commands only, so give that command again", name, workflow, who.By, command.ErrNotJudged)
 	}
-	signed, err := command.SignFor(s.key, who.By, command.GroupsFrom(ctx), workflow, name, raw, time.Now())
+	signed, err := command.SignAs(kind, s.key, who.By, command.GroupsFrom(ctx), workflow, name, raw, time.Now())
 	if err != nil {
 		return nil, err
 	}

@@ -27,9 +27,11 @@ const MaxSkew = 5 * time.Minute
 // A Received command is to be checked.
 type Received struct {
 	Workflow, Name string
+	Kind           Kind   // as which it came; empty takes any
 	Raw            []byte // the command as it came
 	Now            time.Time
-	// Waited is how long the command may have waited for a worker, beside MaxSkew.
+	// Waited is how long the command may have waited for a worker, beside MaxSkew, if it
+	// names its kind.
 	Waited time.Duration
 	// Standing says that the command counts at any time after it was signed, such as what
 	// a schedule starts. A certificate must have been valid when it signed.
@@ -70,7 +72,12 @@ func check(r Received, a *access.Access) (Signed, error) {
 	if err != nil || timeText(at) != auth.At {
 		return Signed{}, fmt.Errorf("%w: its field auth.at is not a time as in %s", ErrMalformed, timeText(r.Now))
 	}
+	if auth.Kind == "" {
+		r.Waited = 0
+	}
 	switch {
+	case r.Kind != "" && auth.Kind != "" && r.Kind != Kind(auth.Kind):
+		return Signed{}, fmt.Errorf("%w: it was signed as %.40q, and came as %s", ErrSignature, auth.Kind, r.Kind)
 	case at.After(r.Now.Add(MaxSkew)):
 		return Signed{}, fmt.Errorf("%w: it was signed at %s, which is %s in the future: set the clock of the machine that signs, or of this worker", ErrTime, auth.At, at.Sub(r.Now).Round(time.Second))
 	case !r.Standing && at.Before(r.Now.Add(-MaxSkew-r.Waited)):

@@ -299,7 +299,7 @@ func TestClocksMayBeFiveMinutesApart(t *testing.T) {
 	}{
 		{0, 0, true}, {5 * time.Minute, 0, true}, {-5 * time.Minute, 0, true},
 		{5*time.Minute + time.Second, 0, false}, {-5*time.Minute - time.Second, 0, false},
-		{24 * time.Hour, 24 * time.Hour, true}, {25 * time.Hour, 24 * time.Hour, false}, {-6 * time.Minute, 24 * time.Hour, false},
+		{24 * time.Hour, 24 * time.Hour, false}, {25 * time.Hour, 24 * time.Hour, false}, {-6 * time.Minute, 24 * time.Hour, false},
 	} {
 		r := received(raw)
 		r.Now, r.Waited = noon.Add(c.after), c.waited
@@ -389,7 +389,7 @@ func TestACommandCountsOnce(t *testing.T) {
 	if !n.Fresh(first) {
 		t.Fatal("a new command is not fresh")
 	}
-	n.Use(first)
+	n.Use(first, noon)
 	for i := range 3 * command.MaxNonces {
 		if n.Fresh(first) {
 			t.Fatalf("after %d others it counts again", i)
@@ -398,13 +398,94 @@ func TestACommandCountsOnce(t *testing.T) {
 		if !n.Fresh(s) {
 			t.Fatalf("command %d is not fresh", i)
 		}
-		n.Use(s)
+		n.Use(s, noon)
 	}
 	if len(n.Used) != command.MaxNonces {
 		t.Errorf("%d nonces are remembered", len(n.Used))
 	}
 	if n.Fresh(at(noon.Add(-2 * time.Minute))) {
 		t.Error("a command older than all that are remembered counts: it may have been seen")
+	}
+}
+
+func auth(who string, n int, at time.Time) *protocol.Auth {
+	return &protocol.Auth{Principal: who, Nonce: fmt.Sprintf("%s-%d", who, n), At: at.UTC().Format(time.RFC3339Nano)}
+}
+
+func TestNobodyKeepsOthersOutWithCommandsOfALaterTime(t *testing.T) {
+	var n command.Nonces
+	victim := auth("bob", 0, noon)
+	n.Use(victim, noon)
+	for i := range 1000 {
+		n.Use(auth("mallory", i, noon.Add(command.MaxSkew)), noon)
+	}
+	if !n.Fresh(auth("bob", 1, noon.Add(time.Second))) || !n.Fresh(auth("ann", 1, noon.Add(-time.Second))) {
+		t.Error("somebody else's command is refused")
+	}
+	if n.Fresh(victim) {
+		t.Error("a command counts again after somebody else gave many")
+	}
+	for p := range 1000 { // many principals, as of tokens
+		for i := range 3 {
+			n.Use(auth(fmt.Sprintf("token:%d", p), i, noon.Add(command.MaxSkew)), noon)
+		}
+	}
+	if !n.Fresh(auth("ann", 2, noon.Add(time.Second))) {
+		t.Error("many principals keep ann out")
+	}
+	if len(n.Used) > 2*command.MaxNonces || len(n.Floors) > 200 {
+		t.Errorf("%d nonces and %d floors are kept", len(n.Used), len(n.Floors))
+	}
+}
+
+func TestCommandsAreForgottenWhenTheirTimeHasPassed(t *testing.T) {
+	var n command.Nonces
+	n.Use(auth("ann", 1, noon), noon)
+	n.Use(auth("ann", 2, noon.Add(24*time.Hour)), noon.Add(24*time.Hour))
+	if n.Fresh(auth("ann", 1, noon)) {
+		t.Error("a signal that Temporal may have kept for a day counts again")
+	}
+	n.Use(auth("ann", 3, noon.Add(48*time.Hour)), noon.Add(48*time.Hour))
+	if len(n.Used) != 2 {
+		t.Errorf("%+v are remembered", n.Used)
+	}
+}
+
+func TestACommandCountsAsTheKindOfMessageAsWhichItWasSigned(t *testing.T) {
+	a := team(t, "")
+	k, _ := key(t, 1)
+	give := func(signed, came command.Kind, age time.Duration) error {
+		raw, err := command.SignAs(signed, k, "alice", nil, "session/s1", "close", []byte(`{}`), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = command.Check(command.Received{Workflow: "session/s1", Name: "close", Kind: came, Raw: raw, Now: noon.Add(age), Waited: 24 * time.Hour}, a)
+		return err
+	}
+	for _, signed := range []command.Kind{command.Update, command.Signal, command.Start} {
+		for _, came := range []command.Kind{command.Update, command.Signal, command.Start} {
+			if err := give(signed, came, time.Minute); (err == nil) != (signed == came) || err != nil && !errors.Is(err, command.ErrSignature) {
+				t.Errorf("signed as %s, came as %s: %v", signed, came, err)
+			}
+		}
+	}
+	if err := give(command.Signal, command.Signal, 23*time.Hour); err != nil {
+		t.Errorf("a signal that waited: %v", err)
+	}
+	if err := give("", command.Signal, time.Minute); err != nil {
+		t.Errorf("a command of no kind: %v", err)
+	}
+	if err := give("", command.Signal, time.Hour); !errors.Is(err, command.ErrTime) {
+		t.Errorf("a command of no kind that waited: %v", err)
+	}
+	raw, err := command.SignAs(command.Update, k, "alice", nil, "session/s1", "close", []byte(`{}`), noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, forged := range map[string]string{"another kind": strings.Replace(string(raw), `"kind":"update"`, `"kind":"signal"`, 1), "no kind": strings.Replace(string(raw), `"kind":"update",`, "", 1)} {
+		if _, err := command.Check(command.Received{Workflow: "session/s1", Name: "close", Kind: command.Signal, Raw: []byte(forged), Now: noon}, a); forged == string(raw) || !errors.Is(err, command.ErrSignature) {
+			t.Errorf("%s: %v", what, err)
+		}
 	}
 }
 

@@ -26,6 +26,11 @@ func Sign(key ssh.Signer, principal, workflow, name string, args []byte, now tim
 
 // SignFor is Sign by a worker, for a person whose login named groups.
 func SignFor(key ssh.Signer, principal string, groups []string, workflow, name string, args []byte, now time.Time) (json.RawMessage, error) {
+	return SignAs("", key, principal, groups, workflow, name, args, now)
+}
+
+// SignAs is SignFor a command that counts as one kind of message.
+func SignAs(kind Kind, key ssh.Signer, principal string, groups []string, workflow, name string, args []byte, now time.Time) (json.RawMessage, error) {
 	object, auth, err := split(args)
 	switch {
 	case err != nil:
@@ -37,7 +42,7 @@ func SignFor(key ssh.Signer, principal string, groups []string, workflow, name s
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", name, err)
 	}
-	a := protocol.Auth{Principal: principal, At: timeText(now), Nonce: rand.Text(), Groups: groups}
+	a := protocol.Auth{Principal: principal, At: timeText(now), Nonce: rand.Text(), Kind: string(kind), Groups: groups}
 	message, err := statement(a, workflow, name, canonical).Message()
 	if err != nil {
 		return nil, fmt.Errorf("sign %s: %w", name, err)
@@ -52,7 +57,7 @@ func SignFor(key ssh.Signer, principal string, groups []string, workflow, name s
 }
 
 func statement(a protocol.Auth, workflow, name string, canonical []byte) Statement {
-	return Statement{Args: digestOf(canonical), At: a.At, Groups: a.Groups, Name: name, Nonce: a.Nonce, Principal: a.Principal, Workflow: workflow}
+	return Statement{Args: digestOf(canonical), At: a.At, Groups: a.Groups, Kind: Kind(a.Kind), Name: name, Nonce: a.Nonce, Principal: a.Principal, Workflow: workflow}
 }
 
 // split returns the fields of a command without its auth, and the auth, or nil.
@@ -83,7 +88,7 @@ func split(raw []byte) (map[string]any, *protocol.Auth, error) {
 		to   *string
 		max  int
 	}{
-		{"principal", &a.Principal, maxPrincipal}, {"at", &a.At, maxWord}, {"nonce", &a.Nonce, maxWord},
+		{"principal", &a.Principal, maxPrincipal}, {"at", &a.At, maxWord}, {"nonce", &a.Nonce, maxWord}, {"kind", &a.Kind, maxWord},
 		{"signature", &a.Signature, maxSignature}, {"certificate", &a.Certificate, maxSignature},
 	} {
 		v, given := fields[f.name]

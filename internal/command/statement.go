@@ -15,11 +15,24 @@ import (
 // commit is none for a command.
 const Namespace = "fairlead-command@fairlead.dev"
 
+// A Kind is the kind of message as which a command comes.
+type Kind string
+
+// The kinds. A command that names none counts as any of them, for MaxSkew.
+const (
+	Update Kind = "update"
+	Signal Kind = "signal"
+	Start  Kind = "start"
+)
+
+func (k Kind) known() bool { return k == "" || k == Update || k == Signal || k == Start }
+
 // A Statement is what a principal signs.
 type Statement struct {
 	Args      string   `json:"args"`             // SHA-256 of the canonical arguments, in hex
 	At        string   `json:"at"`               // RFC 3339, in UTC
 	Groups    []string `json:"groups,omitempty"` // of the principal, if a worker signs
+	Kind      Kind     `json:"kind,omitempty"`   // of message
 	Name      string   `json:"name"`             // of the signal, the update or the workflow's type
 	Nonce     string   `json:"nonce"`
 	Principal string   `json:"principal"`
@@ -29,9 +42,12 @@ type Statement struct {
 // Message returns the canonical JSON of a statement: sorted keys, no spaces, no line end. To
 // sign one by hand:
 //
-//	printf %s '{"args":"…","at":"…","name":"interrupt","nonce":"…","principal":"alice","workflow":"session/s1"}' |
+//	printf %s '{"args":"…","at":"…","kind":"signal","name":"interrupt","nonce":"…","principal":"alice","workflow":"session/s1"}' |
 //		ssh-keygen -Y sign -n fairlead-command@fairlead.dev -f KEY
 func (s Statement) Message() ([]byte, error) {
+	if !s.Kind.known() {
+		return nil, fmt.Errorf("a signed command is an update, a signal or a start, and not %.40q", s.Kind)
+	}
 	for _, part := range append([]string{s.Args, s.At, s.Name, s.Nonce, s.Principal, s.Workflow}, s.Groups...) {
 		switch {
 		case part == "":

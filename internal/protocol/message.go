@@ -11,6 +11,9 @@ type Auth struct {
 	Principal string `json:"principal"`
 	At        string `json:"at"` // when it was signed, RFC 3339 in UTC
 	Nonce     string `json:"nonce"`
+	// Kind is update, signal or start: a command counts as that kind of message. One without
+	// a kind does not wait for a worker.
+	Kind string `json:"kind,omitempty"`
 	// Signature is an armored `ssh-keygen -Y sign` signature of the command's statement. If
 	// the key has a certificate, the signature may contain it.
 	Signature string `json:"signature"`

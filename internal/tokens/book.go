@@ -127,25 +127,30 @@ func (b *Book) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ends := map[string]string{}
 	for _, info := range all {
-		rest := strings.TrimPrefix(info.Key, folder)
-		if name, ok := strings.CutSuffix(rest, recordName); ok {
-			err = errors.Join(err, b.loadRecord(ctx, info.Key, name))
-		} else if name, ok := strings.CutSuffix(rest, endName); ok {
-			err = errors.Join(err, b.loadEnd(ctx, info.Key, name))
+		if name, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, folder), endName); ok {
+			ends[name] = info.Key
 		}
+	}
+	for _, info := range all {
+		name, ok := strings.CutSuffix(strings.TrimPrefix(info.Key, folder), recordName)
+		if !ok {
+			continue
+		}
+		err = errors.Join(err, b.loadRecord(ctx, info.Key, name, ends[name]))
 	}
 	return err
 }
 
-func (b *Book) loadRecord(ctx context.Context, key, name string) error {
+// loadRecord reads a token, and how it ended if it has an end. Nobody sees it without its end.
+func (b *Book) loadRecord(ctx context.Context, key, name, end string) error {
 	b.mu.Lock()
-	_, had := b.tokens[name]
+	e, had := b.tokens[name]
 	b.mu.Unlock()
 	if had {
-		return nil
+		return b.loadEnd(ctx, end, name, e)
 	}
-	var e entry
 	data, err := b.blobs.Get(ctx, key)
 	if err == nil {
 		err = json.Unmarshal(data, &e)
@@ -156,10 +161,17 @@ func (b *Book) loadRecord(ctx context.Context, key, name string) error {
 	if err != nil {
 		return fmt.Errorf("the record of token %s: %w", name, err)
 	}
+	if end != "" {
+		return b.loadEnd(ctx, end, name, e)
+	}
+	b.keep(name, e)
+	return nil
+}
+
+func (b *Book) keep(name string, e entry) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.tokens[name], b.names[e.Digest] = e, name
-	return nil
 }
 
 // A revocation is the JSON of the blob that revokes a token.
@@ -169,11 +181,8 @@ type revocation struct {
 }
 
 // loadEnd treats a revocation that it cannot read as a revocation.
-func (b *Book) loadEnd(ctx context.Context, key, name string) error {
-	b.mu.Lock()
-	e, had := b.tokens[name]
-	b.mu.Unlock()
-	if !had || !e.RevokedAt.IsZero() && e.RevokedBy != "" {
+func (b *Book) loadEnd(ctx context.Context, key, name string, e entry) error {
+	if key == "" || !e.RevokedAt.IsZero() && e.RevokedBy != "" {
 		return nil
 	}
 	var r revocation
@@ -184,9 +193,7 @@ func (b *Book) loadEnd(ctx context.Context, key, name string) error {
 	if e.RevokedAt, e.RevokedBy = r.At, r.By; r.At.IsZero() {
 		e.RevokedAt = b.now()
 	}
-	b.mu.Lock()
-	b.tokens[name] = e
-	b.mu.Unlock()
+	b.keep(name, e)
 	if err != nil {
 		return fmt.Errorf("the revocation of token %s: %w", name, err)
 	}

@@ -240,3 +240,18 @@ func TestTokensBeyondTheBoundsAreRefused(t *testing.T) {
 		}
 	}
 }
+
+func TestARevokedTokenNeverCountsOnAWorkerThatHasJustBegun(t *testing.T) {
+	st, c := openStore(t), &clock{at: noon}
+	here := bookOf(t, st, c)
+	secret, _, err := here.Create(t.Context(), ci("ci"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := here.Revoke(t.Context(), "ci", "bob"); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := bookOf(t, st, c).Shown(secret); err != nil || got.RevokedBy != "bob" || !got.RevokedAt.Equal(noon) {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -36,6 +37,8 @@ type State struct {
 	Calling bool `json:"calling,omitempty"`
 	// NoList is the failure of the last attempt to list the sessions, or nil.
 	NoList *kit.Trouble `json:"no_list,omitempty"`
+	// Commands are those that were signed, so that each counts once.
+	Commands command.Nonces `json:"commands,omitzero"`
 }
 
 // Host is a host of the zone, with what is known of it.
@@ -107,6 +110,7 @@ func runPool(ctx workflow.Context, every kit.Intervals, in Input) error {
 	if p.st == nil {
 		p.st = &State{Hosts: []Host{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: defaultSlots}}, Calling: true}
 	}
+	authority.Remember(ctx, &p.st.Commands)
 	if err := p.listen(); err != nil {
 		return err
 	}

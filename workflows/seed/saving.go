@@ -63,6 +63,15 @@ func (s *savingPart) keepBlob(key string) {
 	}
 }
 
+// checkBlob refuses a blob that is not one of the seed's own. It is for the validator alone:
+// older histories replay.
+func (s *savingPart) checkBlob(in protocol.PutSeed) error {
+	if !in.Moved && in.Ref.Blob != "" && !strings.HasPrefix(in.Ref.Blob, "seeds/"+s.name+"/") {
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: the bundle's key %q is not one of seeds/%s/: import the login with ctl, which stores it there", s.name, kit.Cut(in.Ref.Blob, kit.MaxWord), s.name)
+	}
+	return nil
+}
+
 func (s *savingPart) checkPut(in protocol.PutSeed) error {
 	switch {
 	case !protocol.NamePattern.MatchString(in.Name) || in.Name != s.name:

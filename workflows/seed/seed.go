@@ -7,6 +7,8 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -51,6 +53,8 @@ type State struct {
 	// workflow of the seed, ended by force, have epochs up to First. It is 0 if a person
 	// gave up what they left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
+	// Commands are those that were signed, so that each counts once.
+	Commands command.Nonces `json:"commands,omitzero"`
 }
 
 // Run returns the workflow Seed.
@@ -66,6 +70,7 @@ func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 		s.st = &State{Epoch: workflow.Now(ctx).Unix()}
 		s.st.First = s.st.Epoch
 	}
+	authority.Remember(ctx, &s.st.Commands)
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -108,7 +113,7 @@ func (s *seed) listen() error {
 	return kit.FirstError(
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (inquiry.SeedNow, error) { return s.saving.now(), nil }),
-		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put),
+		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put, s.saving.checkBlob),
 		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
 		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),
 		updating(s.seedCore, protocol.UpdateReviveSeed, s.holders.checkRevive, s.holders.revive),
@@ -127,8 +132,8 @@ func (s *seed) listen() error {
 }
 
 // updating sets the handler of an update that only changes the state. A refused
-// update costs no event.
-func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out) error {
+// update costs no event. first are checks of the validator alone.
+func updating[In, Out any](s *seedCore, name string, check func(In) error, take func(In) Out, first ...func(In) error) error {
 	return workflow.SetUpdateHandlerWithOptions(s.ctx, name,
 		func(_ workflow.Context, in In) (Out, error) {
 			// Something may have come since the validator, in the same task.
@@ -140,7 +145,14 @@ func updating[In, Out any](s *seedCore, name string, check func(In) error, take 
 			s.work = true
 			return take(in), nil
 		},
-		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error { return check(in) }})
+		workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in In) error {
+			for _, f := range first {
+				if err := f(in); err != nil {
+					return err
+				}
+			}
+			return check(in)
+		}})
 }
 
 // bury purges a deleted seed once no fetch goes on. Meanwhile it refuses requests.

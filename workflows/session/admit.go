@@ -75,7 +75,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
 		return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
-			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Raw: raw, Waited: admit.KeptFor},
+			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Kind: command.Start, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),
 			Lent:     lent(in),

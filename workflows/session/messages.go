@@ -131,10 +131,8 @@ func (s *session) takes(d door, raw []byte, who string) (any, error) {
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
 	}
+	s.entry.Took(raw) // whatever the outcome
 	out, err := d.take(plain)
-	if err == nil {
-		s.entry.Took(raw)
-	}
 	s.recordCommand(d.name, string(verbs[d.name]), raw, cmp.Or(who, principalOf(auth)), err)
 	return out, err
 }

@@ -68,13 +68,13 @@ func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, 
 	if k == nil {
 		return plain, "", nil
 	}
-	v := k.Judge(d.command(name, verb, raw, 0))
+	v := k.Judge(d.command(command.Update, name, verb, raw, 0))
 	return plain, v.Principal, d.refusal(name, v, plain, auth)
 }
 
 // Signal is as Update, for signals. What a worker sends for a person whose command it has
 // judged counts without a signature, if the signal is one that workers send.
-// who is its principal, or "" if not known.
+// who is its principal, or "" if not known. Whatever the outcome, the signal counts once.
 func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (plain []byte, who string, err error) {
 	raw := value.Payload().GetData()
 	plain, auth, err := command.Plain(raw)
@@ -90,14 +90,19 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 			if auth == nil && authority.ByWorker(name, value) {
 				return d.sent(k, plain)
 			}
-			return k.Judge(d.command(name, verb, raw, KeptFor))
+			return k.Judge(d.command(command.Signal, name, verb, raw, KeptFor))
 		}
 		return authority.Verdict{}
 	}).Get(&v)
 	if err != nil {
 		return nil, "", err
 	}
-	return plain, v.Principal, d.refusal(name, v, plain, auth)
+	refused := d.refusal(name, v, plain, auth)
+	if auth != nil && v.Nonce != "" {
+		// Its signature counts. If it is refused now, it is not taken later.
+		d.Nonces.Use(auth, workflow.Now(d.Ctx))
+	}
+	return plain, v.Principal, refused
 }
 
 // sent judges what a worker sent for a person whose command it has judged.
@@ -123,16 +128,16 @@ func BegunBy(ctx workflow.Context, by protocol.Sender) bool {
 	return parent != nil && parent.ID == by.From
 }
 
-// Took remembers that a command counted.
+// Took remembers a command of an update that its validator took, and of a signal.
 func (d *Door) Took(raw []byte) {
 	if _, auth, err := command.Plain(raw); err == nil && auth != nil {
-		d.Nonces.Use(auth)
+		d.Nonces.Use(auth, workflow.Now(d.Ctx))
 	}
 }
 
-func (d *Door) command(name string, verb access.Verb, raw []byte, waited time.Duration) authority.Command {
+func (d *Door) command(kind command.Kind, name string, verb access.Verb, raw []byte, waited time.Duration) authority.Command {
 	return authority.Command{
-		Received: command.Received{Workflow: workflow.GetInfo(d.Ctx).WorkflowExecution.ID, Name: name, Raw: raw, Waited: waited},
+		Received: command.Received{Workflow: workflow.GetInfo(d.Ctx).WorkflowExecution.ID, Name: name, Kind: kind, Raw: raw, Waited: waited},
 		Verb:     verb, Object: d.Object(),
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -47,7 +48,7 @@ func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, work
 	if id == "" {
 		id = core.RandomID()
 	}
-	args, err := t.signed(ctx, doing, workflowID, name, args)
+	args, err := t.signed(ctx, doing, command.Update, workflowID, name, args)
 	if err != nil {
 		return err
 	}
@@ -102,11 +103,11 @@ func metItsTask(err error) bool {
 func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, start.ID, name, args)
+	args, err := t.signed(ctx, doing, command.Update, start.ID, name, args)
 	if err != nil {
 		return err
 	}
-	begin, err := t.signed(ctx, doing, start.ID, workflowType, []any{input})
+	begin, err := t.signed(ctx, doing, command.Start, start.ID, workflowType, []any{input})
 	if err != nil {
 		return err
 	}
@@ -129,7 +130,7 @@ func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.S
 func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, opts.ID, workflowType, args)
+	args, err := t.signed(ctx, doing, command.Start, opts.ID, workflowType, args)
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun,
 func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, workflowID, name, []any{arg})
+	args, err := t.signed(ctx, doing, command.Signal, workflowID, name, []any{arg})
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,7 @@ func signerOf(ctx context.Context, a *core.App, conf *config.Config) (signer, er
 
 // signed returns the arguments of a command with a signature, if the config says that
 // workers require one.
-func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []any) ([]any, error) {
+func (t *Conn) signed(ctx context.Context, doing string, kind command.Kind, workflow, name string, args []any) ([]any, error) {
 	conf, err := t.App.Config()
 	if err != nil || conf.Authority != config.AuthorityRequired || len(args) != 1 {
 		return args, err
@@ -54,7 +54,7 @@ func (t *Conn) signed(ctx context.Context, doing, workflow, name string, args []
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err)
 	}
-	out, err := command.Sign(key, who, workflow, name, raw, time.Now())
+	out, err := command.SignAs(kind, key, who, nil, workflow, name, raw, time.Now())
 	if err != nil {
 		return nil, core.Failed("%s: %v", doing, err).Because(err)
 	}
@@ -90,7 +90,7 @@ const statusTarget = "/v1/status"
 // Signed returns the input of a workflow that a Schedule starts, with a signature if the
 // config says that workers require one. workflowID is that of the Schedule's action.
 func (t *Conn) Signed(ctx context.Context, doing, workflowID, workflowType string, input any) (any, error) {
-	args, err := t.signed(ctx, doing, workflowID, workflowType, []any{input})
+	args, err := t.signed(ctx, doing, command.Start, workflowID, workflowType, []any{input})
 	if err != nil {
 		return nil, err
 	}

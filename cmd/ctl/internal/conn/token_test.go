@@ -99,7 +99,7 @@ func TestAProgramSignsCommandsWithTheCertificateOfItsToken(t *testing.T) {
 	app.Flags.State = filepath.Join(dir, "state")
 	t.Cleanup(app.Close)
 	conn := &Conn{App: app}
-	args, err := conn.signed(t.Context(), "send", "session/s1", "message", []any{map[string]string{"text": "hello"}})
+	args, err := conn.signed(t.Context(), "send", command.Update, "session/s1", "message", []any{map[string]string{"text": "hello"}})
 	if err != nil || len(args) != 1 {
 		t.Fatal(args, err)
 	}
