@@ -80,8 +80,9 @@ type Server struct {
 	served chan struct{}
 	once   sync.Once
 	token  [32]byte // a digest, so that a comparison does not reveal the length
-	nonces nonces
-	id     string // of this process, for [command.WorkerHeader]
+	id     string   // of this process, for [command.WorkerHeader]
+
+	callers *callers
 }
 
 var errClosing = errors.New("the worker stops")
@@ -104,6 +105,7 @@ func Serve(opts Options) (*Server, error) {
 	if err := s.listen(); err != nil {
 		return nil, fmt.Errorf("serve the API on %s: %w", opts.Listen, err)
 	}
+	s.callers = &callers{authority: opts.Authority, objects: opts.Objects, tokens: opts.Tokens, store: opts.Store, recheck: opts.Recheck, secure: s.secure, id: s.id}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	s.cancel = func() { cancel(errClosing) }
 	s.http = &http.Server{

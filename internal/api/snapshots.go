@@ -85,7 +85,7 @@ func (s *Server) readable(ctx context.Context, all []snapshots.Manifest) []snaps
 	for _, m := range all {
 		ok, asked := may[m.Session]
 		if !asked {
-			ok = s.may(ctx, access.SessionRead, m.Session)
+			ok = s.callers.may(ctx, access.SessionRead, m.Session)
 			may[m.Session] = ok
 		}
 		if ok {

@@ -204,7 +204,7 @@ func (s *stage) work(c client.Client) worker.Worker {
 		return "ran", nil
 	}, workflow.RegisterOptions{Name: protocol.TypeExec})
 	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, _ protocol.ExecInput) error {
-		return Claim(ctx, protocol.TypeBatch, StartVerdict(ctx), "", nil)
+		return Claim(ctx, protocol.TypeBatch, StartVerdict(ctx), protocol.ClaimStart{})
 	}, workflow.RegisterOptions{Name: protocol.TypeBatch})
 	w.RegisterActivityWithOptions(func(ctx context.Context, in string) (string, error) {
 		s.did.Add(1)
