@@ -259,7 +259,7 @@ var floors = []floor{
 		"snaps":        {"internal/kit", "inquiry", "folder", "site", "hosts", "workspaces"},
 		"pumps":        {"internal/kit", "records", "folder", "site", "hosts", "logins"},
 		"places":       {"internal/kit", "records", "inquiry", "folder", "site", "hosts", "logins", "workspaces", "snaps", "pumps"},
-		"batches":      {"internal/kit", "inquiry", "site", "overseer"},
+		"batches":      {"internal/kit", "records", "inquiry", "site", "overseer"},
 	}},
 }
 

@@ -50,7 +50,7 @@ func (w *world) guard(bindings string, people ...string) {
 		if in.Reads != nil && strings.HasPrefix(in.Reads.Snapshot, "secret.") {
 			out.Refused = "it may not read that"
 		}
-		if by := w.used[in.Nonce]; by != "" {
+		if by := w.used[in.Nonce]; in.Nonce != "" && by != "" {
 			out.Refused = "it was started before"
 		}
 		if in.Owns != nil && w.foreign[in.Owns.Session] {
