@@ -16,9 +16,8 @@ import (
 )
 
 // The conformance suite tries every behaviour that sessions rely on with the real codex:
-// the oldest and the pinned version, or every version in Tested with -conformance. If a
-// version lacks a behaviour, versions.go says so, and the test of the behaviour shows what
-// happens instead.
+// the pinned version, or every version in Tested with -conformance. If a version lacks a
+// behaviour, versions.go says so, and the test of the behaviour shows what happens instead.
 
 var writeConformance = flag.Bool("conformance", false, "try the conformance suite on every version, and write the table of its results")
 
@@ -128,7 +127,7 @@ func tried() []string {
 	if *writeConformance || *update {
 		return published()
 	}
-	return []string{wire.OldestVersion, wire.TestedVersion}
+	return []string{wire.TestedVersion}
 }
 
 // published returns the versions that exist for this machine.
@@ -181,7 +180,7 @@ func TestConformance(t *testing.T) {
 }
 
 const conformanceHead = "# What holds on which codex\n\nMade by `make conformance`, which tries every row on the real codex of every version with a scripted model.\n" +
-	"`make test` tries every row on the oldest and on the pinned version, and checks that this table has each behaviour and each version.\n\n"
+	"`make test` tries every row on the pinned version, and checks that this table has each behaviour and each version.\n\n"
 
 func conformanceTable(cells map[string]string) []byte {
 	var b bytes.Buffer

@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -165,11 +166,14 @@ func TestWhatChangesOrGoesWhileItIsReadFailsNothing(t *testing.T) {
 	write(t, dir, "zz-log", "begin\n")
 	must(t, os.Link(dir+"/f05", dir+"/second-name"))
 	h := localHost(t)
+	var mu sync.Mutex // streams are read at the same time
 	n := 0
 	changing := &strikingHost{h, func(what string) error {
 		if what != "stream" {
 			return nil
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		n++ // the end of the listing, or a piece of content
 		switch f, err := os.OpenFile(dir+"/zz-log", os.O_APPEND|os.O_WRONLY, 0); {
 		case err != nil:
