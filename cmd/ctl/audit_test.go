@@ -279,7 +279,13 @@ func damaged(whole []string) map[string]damage {
 			}
 			return lines
 		}
-		out[fmt.Sprintf("record %d is of another day", n)] = damage{edit(`"at":"2026-05-04`, `"at":"2026-05-03`), "session/s1/run-1", n + 1}
+		// The evidence of an accepted command tells its time. That of a refused one is not
+		// asked for, and the next record tells.
+		found := n
+		if strings.Contains(whole[i], `"outcome":"refused"`) {
+			found++
+		}
+		out[fmt.Sprintf("record %d is of another day", n)] = damage{edit(`"at":"2026-05-04`, `"at":"2026-05-03`), "session/s1/run-1", found}
 		out[fmt.Sprintf("record %d follows another", n)] = damage{edit(`"prev":"`, `"prev":"00`), "session/s1/run-1", n}
 		out[fmt.Sprintf("record %d has another number", n)] = damage{edit(fmt.Sprintf(`"seq":%d,`, n), fmt.Sprintf(`"seq":%d,`, n+1)), "session/s1/run-1", n}
 		changed := edit(`"verb":"session.`, `"verb":"session.x`)

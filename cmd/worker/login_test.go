@@ -23,6 +23,7 @@ import (
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/lab/issuer"
 	"fairlead.dev/fairlead/internal/login"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -75,7 +76,14 @@ func TestWhoLogsInAtAWorkerGivesItCommands(t *testing.T) {
 	id := issuer.Serve(t, issuer.Person{ID: "dora", Email: "dora@example.com", Verified: true, Groups: []string{"sre"}},
 		issuer.Person{ID: "carl", Email: "carl@example.com", Verified: true, Groups: []string{"sales"}})
 	address := freeAddress(t)
-	p := newPlace(t, fmt.Sprintf("temporal: {address: %q}\nauthority: required\naccess: access.yaml\nworker_key: worker\nlogin: {issuer: %q, client_id: %s, certificate_key: ca}\n", address, id.URL, issuer.ClientID))
+	p := newPlace(t, fmt.Sprintf("temporal: {address: %q, payload_key: payloads, worker_payload_key: workers}\nauthority: required\naccess: access.yaml\nworker_key: worker\nlogin: {issuer: %q, client_id: %s, certificate_key: ca}\n", address, id.URL, issuer.ClientID))
+	key, err := payload.GenerateKey(filepath.Join(p.dir, "payloads"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := payload.GenerateKey(filepath.Join(p.dir, "workers")); err != nil {
+		t.Fatal(err)
+	}
 	worker, ca := writeKey(t, filepath.Join(p.dir, "worker")), writeKey(t, filepath.Join(p.dir, "ca"))
 	p.writeAccess(t, worker, ca)
 	_, port, _ := strings.Cut(address, ":")
@@ -90,7 +98,9 @@ func TestWhoLogsInAtAWorkerGivesItCommands(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer at.Close()
-	c, err := client.Dial(client.Options{HostPort: address})
+	opts := client.Options{HostPort: address}
+	payload.NewCodec("default", key).Use(&opts)
+	c, err := client.Dial(opts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,11 +130,11 @@ func TestWhoLogsInAtAWorkerGivesItCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, err := sshsig.ParseKey(data, nil)
+		own, err := sshsig.ParseKey(data, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		proof, err := login.Prove(key, token)
+		proof, err := login.Prove(own, token)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +142,7 @@ func TestWhoLogsInAtAWorkerGivesItCommands(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		signer, err := sshsig.Certified(key, []byte(got.Certificate))
+		signer, err := sshsig.Certified(own, []byte(got.Certificate))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -83,6 +83,7 @@ func (r Record) line() string {
 	return text
 }
 
+//workflowcheck:ignore // a pure function
 func canonical(r Record) string {
 	raw, err := command.Marshal(r)
 	if err == nil {

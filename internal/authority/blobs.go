@@ -10,6 +10,8 @@ import (
 // foreign returns a blob that a command names although another principal uploaded it, or
 // nobody known did. It returns "" if there is none. Who can read Temporal sees the names of
 // all blobs, so a name alone gives no right to what it stands for.
+//
+//workflowcheck:ignore // a pure function
 func foreign(args []byte, principal string, lent []string) string {
 	var v any
 	if json.Unmarshal(args, &v) != nil {
@@ -18,6 +20,7 @@ func foreign(args []byte, principal string, lent []string) string {
 	return foreignIn(v, owned.Tag(principal), lent)
 }
 
+//workflowcheck:ignore // a pure function
 func foreignIn(v any, mine string, lent []string) string {
 	switch v := v.(type) {
 	case string:

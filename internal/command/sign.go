@@ -61,6 +61,8 @@ func statement(a protocol.Auth, workflow, name string, canonical []byte) Stateme
 }
 
 // split returns the fields of a command without its auth, and the auth, or nil.
+//
+//workflowcheck:ignore // a pure function
 func split(raw []byte) (map[string]any, *protocol.Auth, error) {
 	if len(raw) == 0 {
 		return map[string]any{}, nil, nil

@@ -8,16 +8,20 @@ import (
 
 func TestPrivateIsEveryFileWithASecretThatAConfigNames(t *testing.T) {
 	c, err := Parse("/etc/fairlead/worker.yaml", []byte(`
-temporal: {tls: {ca: ca.pem, cert: us.pem, key: us.key}, api_key_file: temporal.key, payload_key: payload.key}
+temporal: {tls: {ca: ca.pem, cert: us.pem, key: us.key}, api_key_file: temporal.key, payload_key: payload.key, worker_payload_key: workers.key}
 store: {url: "file:///var/lib/fairlead/store", identity: store.identity}
 api: {listen: "unix:///run/fairlead/api.sock", tls: {cert: api.pem, key: api.key}, token_file: api.token}
 sign_with: ~/.ssh/id_ed25519
+authority: required
+access: access.yaml
+worker_key: worker.key
+login: {issuer: "https://id.example.com", client_id: fairlead, certificate_key: ca.key}
 hosts: {deny_read: [/srv/keys, ~/notes]}
 `))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"/etc/fairlead/worker.yaml", "/etc/fairlead/temporal.key", "/etc/fairlead/payload.key", "/etc/fairlead/store.identity", "/etc/fairlead/api.token",
+	want := []string{"/etc/fairlead/worker.yaml", "/etc/fairlead/temporal.key", "/etc/fairlead/payload.key", "/etc/fairlead/workers.key", "/etc/fairlead/store.identity", "/etc/fairlead/api.token", "/etc/fairlead/worker.key", "/etc/fairlead/ca.key",
 		"/etc/fairlead/us.key", "/etc/fairlead/api.key", "/var/lib/fairlead/store", "/run/fairlead/api.sock", "~/.ssh/id_ed25519", "/srv/keys", "~/notes"}
 	if got := c.Private(); !slices.Equal(got, want) {
 		t.Errorf("private are\n%q, want\n%q", got, want)

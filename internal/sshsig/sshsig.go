@@ -105,12 +105,16 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 // Verify returns the principal who signed a message, if allowed allows the key for this
 // namespace at this time. Each person has one principal. The error wraps one of the Err
 // values.
+//
+//workflowcheck:ignore // a pure function
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	return VerifyCertified(armored, nil, namespace, message, allowed, at)
 }
 
 // VerifyCertified is Verify for a signature without its certificate, which is a line of
 // OpenSSH's format. An empty certificate means none.
+//
+//workflowcheck:ignore // a pure function
 func VerifyCertified(armored, certificate []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	principal, err = verify(armored, certificate, namespace, message, allowed, at)
 	if err != nil {
@@ -147,6 +151,8 @@ func verify(armored, certificate []byte, namespace string, message []byte, allow
 
 // KeyOf returns the key or certificate that a signature says it was made with. It verifies
 // nothing.
+//
+//workflowcheck:ignore // a pure function
 func KeyOf(armored, certificate []byte) (ssh.PublicKey, error) {
 	_, key, _, err := open(armored)
 	if err == nil && len(certificate) > 0 {
