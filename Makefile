@@ -61,7 +61,7 @@ c-compiler:
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
 E2E := ./internal/lab/e2e
-LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/leak ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
+LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/authority $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
 
 # The rigs of faults that strike one session at a time. make test strikes in a storm only.
 RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$

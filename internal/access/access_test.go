@@ -145,7 +145,7 @@ func TestSignaturesOfRevokedKeysAndPeopleDoNotCount(t *testing.T) {
 		signer ssh.Signer
 		counts bool
 	}{"alice": {sa, true}, "bob": {sb, false}, "carol": {sc, false}} {
-		sig, err := sshsig.Sign(c.signer.(sshsig.Signer), sshsig.Namespace, []byte("words"))
+		sig, err := sshsig.Sign(c.signer, sshsig.Namespace, []byte("words"))
 		if err != nil {
 			t.Fatal(err)
 		}
