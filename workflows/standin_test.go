@@ -421,7 +421,7 @@ func (h *standIn) ScanHostKeys(context.Context, protocol.ScanHostKeysInput) (pro
 }
 
 func (h *standIn) CaptureSeed(_ context.Context, in logins.CaptureSeedInput) (logins.CaptureSeedResult, error) {
-	return logins.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: protocol.SeedRef{Name: in.Name, Blob: "b1", Digest: "d1", Kind: "chatgpt"},
+	return logins.CaptureSeedResult{Home: cmp.Or(in.Home, "/h/codex-home"), Ref: protocol.SeedRef{Name: in.Name, Blob: "seeds/" + in.Name + "/b1", Digest: "d1", Kind: "chatgpt"},
 		Files: auth("1"), Auth: "sum of auth.json"}, nil
 }
 
