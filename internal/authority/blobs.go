@@ -20,7 +20,6 @@ func foreign(args []byte, principal string, lent []string) string {
 	return foreignIn(v, owned.Tag(principal), lent)
 }
 
-//workflowcheck:ignore // a pure function
 func foreignIn(v any, mine string, lent []string) string {
 	switch v := v.(type) {
 	case string:

@@ -105,8 +105,6 @@ func signData(signer ssh.Signer, data []byte) (*ssh.Signature, error) {
 // Verify returns the principal who signed a message, if allowed allows the key for this
 // namespace at this time. Each person has one principal. The error wraps one of the Err
 // values.
-//
-//workflowcheck:ignore // a pure function
 func Verify(armored []byte, namespace string, message []byte, allowed *Allowed, at time.Time) (principal string, err error) {
 	return VerifyCertified(armored, nil, namespace, message, allowed, at)
 }
