@@ -63,13 +63,16 @@ c-compiler:
 E2E := ./internal/lab/e2e
 LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/authority $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
 
+# GOGC is for the compiler and the linker: tests, and what they start, run as they would elsewhere.
+PLAINLY := -exec "env -u GOGC"
+
 # The rigs of faults that strike one session at a time. make test strikes in a storm only.
 RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
 
 test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
 	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
-	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off -timeout 10m ./...)
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
+	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions
 	@$(HOME_OF_TESTS); $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults; \
