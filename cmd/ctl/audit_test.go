@@ -259,6 +259,61 @@ func TestTheRecordIsListedExportedAndVerified(t *testing.T) {
 	t.Run("verify without Fairlead", func(t *testing.T) { a.byHand(t) })
 }
 
+// An export is verified by access files that know ann's key, and that do not. Nobody is asked.
+func TestAnExportIsVerifiedByTheKeysOfAnAccessFile(t *testing.T) {
+	atHome(t)
+	_, secret, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := ssh.NewSignerFromKey(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	put := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	line := strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key.PublicKey())))
+	config := put("config.yaml", "")
+	export := put("audit.jsonl", strings.Join(signedChain(t, key, "session/s1/run-1").Waiting, "\n")+"\n")
+	verify := func(args ...string) (int, string, string) {
+		return ctl(t, config, append([]string{"audit", "verify"}, args...)...)
+	}
+	const rest = "bindings: [{name: a, roles: [admin], to: [ann]}]\n"
+	anns := put("access.yaml", fmt.Sprintf("people: [{name: ann, keys: [%q]}]\n%s", line, rest))
+	none := put("none.yaml", "people: [{name: ann}]\n"+rest)
+	code, out, errs := verify(export, "--access", anns, "-o", "json")
+	var v struct {
+		Holds  bool
+		Access string
+		Proofs []audit.Proof
+	}
+	if err := json.Unmarshal([]byte(out), &v); err != nil || code != 0 || !v.Holds || len(v.Access) != 64 || len(v.Proofs) != 5 {
+		t.Fatalf("by ann's key: exit %d, %v, %s%s", code, err, out, errs)
+	}
+	for i, p := range v.Proofs {
+		if want := map[bool]string{true: audit.Chained, false: audit.Proved}[i == 2]; p.Proof != want || p.Seq != int64(i+1) {
+			t.Errorf("record %d: %+v, want %s", i+1, p, want)
+		}
+	}
+	code, out, _ = verify(export, "--access", none)
+	if code != 1 || strings.Count(out, "unproved") != 5 || !strings.Contains(out, "0 proved, 1 only chained, 4 unproved") || strings.Contains(out, "hold:") {
+		t.Errorf("by a file without ann's key: exit %d, %s", code, out)
+	}
+	if code, out, errs = verify(export); code != 0 {
+		t.Errorf("without a file: exit %d, %s%s", code, out, errs)
+	}
+	broken := put("broken.yaml", "people: 1\n")
+	if code, _, errs = verify(export, "--access", broken); code != 2 || !strings.Contains(errs, "line 1: people") {
+		t.Errorf("a broken file: exit %d, %s", code, errs)
+	}
+}
+
 type damage struct {
 	lines  []string
 	entity string // of the record that verify names

@@ -2,6 +2,7 @@ package audit_test
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // recorded returns a record of a command that was signed at noon, and then changed.
@@ -78,5 +80,83 @@ func TestARecordWithoutItsSignatureIsNotProven(t *testing.T) {
 	f = verifyAll(t, recorded(t, func(r *audit.Record) { cut(r); r.Principal = "bob" }))
 	if f == nil || !strings.Contains(f.Reason, "not its principal") {
 		t.Errorf("a record of another principal that was cut: %v", f)
+	}
+}
+
+// A record is proved by whose key it is, and not by any key.
+func TestARecordIsProvedByTheKeysThatCount(t *testing.T) {
+	signer := func() (ssh.Signer, string) {
+		_, secret, err := ed25519.GenerateKey(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := ssh.NewSignerFromKey(secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return key, string(ssh.MarshalAuthorizedKey(key.PublicKey()))
+	}
+	allow := func(text string) *sshsig.Allowed {
+		a, err := sshsig.ParseAllowed([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	ann, annLine := signer()
+	bob, bobLine := signer()
+	worker, workerLine := signer()
+	ca, caLine := signer()
+	login, _ := signer()
+	cert := &ssh.Certificate{Key: login.PublicKey(), CertType: ssh.UserCert, KeyId: "login-7", ValidPrincipals: []string{"ann"},
+		ValidAfter: uint64(noon.Add(-time.Hour).Unix()), ValidBefore: uint64(noon.Add(time.Hour).Unix())}
+	if err := cert.SignCert(rand.Reader, ca); err != nil {
+		t.Fatal(err)
+	}
+	certified, err := ssh.NewCertSigner(cert, login)
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(key ssh.Signer, at time.Time, change func(*audit.Record)) audit.Record {
+		raw, err := command.Sign(key, "ann", "session/s1", "interrupt", []byte(`{}`), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := audit.OfCommand("session/s1", "interrupt", "session.interrupt", raw, at)
+		r.Entity, r.Seq, r.Principal, r.Outcome = "session/s1/run-1", 7, "ann", audit.Accepted
+		if change != nil {
+			change(&r)
+		}
+		return r
+	}
+	people := "ann " + annLine + "bob " + bobLine + "ann cert-authority " + caLine
+	none := func(ssh.PublicKey) string { return "" }
+	for what, c := range map[string]struct {
+		r             audit.Record
+		people        string
+		revoked       func(ssh.PublicKey) string
+		proof, reason string
+	}{
+		"ann's key":                       {of(ann, noon, nil), people, none, audit.Proved, "signed by ann"},
+		"a key that is not hers":          {of(bob, noon, nil), people, none, audit.Unproved, "the key of bob signed it"},
+		"a key that nobody has any more":  {of(ann, noon, nil), "bob " + bobLine, none, audit.Unproved, "not that of an allowed signer"},
+		"a revoked key":                   {of(ann, noon, nil), people, func(ssh.PublicKey) string { return "key is revoked" }, audit.Unproved, "revoked"},
+		"a worker, for ann":               {of(worker, noon, nil), people, none, audit.Proved, "signed for ann by the key of a worker"},
+		"ann's certificate":               {of(certified, noon, nil), people, none, audit.Proved, "certificate \"login-7\""},
+		"a certificate that had ended":    {of(certified, noon.Add(2*time.Hour), nil), people, none, audit.Unproved, "certificate"},
+		"a certificate of another CA":     {of(certified, noon, nil), "ann " + annLine, none, audit.Unproved, ""},
+		"another command":                 {of(ann, noon, func(r *audit.Record) { r.Verb = "session.close" }), people, none, audit.Unproved, "none of"},
+		"a signature of something else":   {of(ann, noon, func(r *audit.Record) { r.Evidence.Args = strings.Repeat("0", 64) }), people, none, audit.Unproved, "digest"},
+		"a refused command":               {of(bob, noon, func(r *audit.Record) { r.Outcome = audit.Refused }), people, none, audit.Chained, "refused"},
+		"an unsigned command of a user's": {of(ann, noon, func(r *audit.Record) { r.Source = audit.Unix }), people, none, audit.Chained, "unix"},
+		"a signature that was taken away": {of(ann, noon, func(r *audit.Record) { r.Evidence.Signature = "" }), people, none, audit.Unproved, "no signature"},
+	} {
+		p := c.r.Prove(allow(c.people), allow("worker-0 "+workerLine), c.revoked)
+		if p.Proof != c.proof || !strings.Contains(p.Reason, c.reason) || p.Entity != c.r.Entity || p.Seq != 7 || p.Principal != "ann" || p.Verb != c.r.Verb {
+			t.Errorf("%s: %+v, want %s, %q", what, p, c.proof, c.reason)
+		}
+		if p.Proof == audit.Proved && !strings.HasPrefix(p.Key, "SHA256:") {
+			t.Errorf("%s: the key is %q", what, p.Key)
+		}
 	}
 }

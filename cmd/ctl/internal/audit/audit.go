@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -264,18 +265,27 @@ type verified struct {
 	Records int            `json:"records"`
 	Heads   int            `json:"heads"` // chains whose newest record was compared
 	Faults  []*audit.Fault `json:"faults"`
+	// Proofs say what each record's evidence is worth, by the access file of this digest.
+	Access string        `json:"access,omitempty"`
+	Proofs []audit.Proof `json:"proofs,omitempty"`
 }
 
 func verifyCommand(a *core.App) *cobra.Command {
 	var f filter
+	var file string
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "whether records were changed, removed or added", Args: cobra.MaximumNArgs(1),
 		Long: `Verifies each chain of records and their signatures. With --session it also asks the session for
 its newest record, and verifies that it is there. With FILE it verifies what
 ` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Exit 0: all chains hold.
 Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
-a record since then are verified, from their beginnings.`,
-		Example: "  ctl audit verify --session release-42\n  ctl audit verify audit.jsonl",
+a record since then are verified, from their beginnings.
+
+With --access, each record is also judged by the people, authorities and workers of an access
+file: proved (a key that counts for its principal signed it), chained (nobody signed it, such as
+what a policy did, or it was refused) or unproved (its signature does not count). Exit 1: some are
+unproved. Use the access file of that time: a key that was removed or revoked proves nothing.`,
+		Example: "  ctl audit verify --session release-42\n  ctl audit verify audit.jsonl\n  ctl audit verify audit.jsonl --access access.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			const doing = "verify audit records"
 			if err := f.check(doing); err != nil {
@@ -283,7 +293,10 @@ a record since then are verified, from their beginnings.`,
 			}
 			var lines []string
 			var head *protocol.AuditHead
-			var err error
+			rules, err := rulesOf(a, doing, file)
+			if err != nil {
+				return err
+			}
 			if len(args) == 1 {
 				lines, err = fileLines(a, doing, args[0])
 			} else {
@@ -292,7 +305,7 @@ a record since then are verified, from their beginnings.`,
 			if err != nil {
 				return err
 			}
-			v := verify(lines, head, f)
+			v := verify(lines, head, f, rules)
 			if err := a.Print().Show(v, func(p *core.Printer) { v.show(p) }); err != nil {
 				return err
 			}
@@ -303,7 +316,24 @@ a record since then are verified, from their beginnings.`,
 		},
 	}
 	f.flags(c)
+	c.Flags().StringVar(&file, "access", "", "also judge each record by the keys of an access `FILE`")
 	return c
+}
+
+// rulesOf reads an access file, or returns nil if none is named.
+func rulesOf(a *core.App, doing, name string) (*access.Access, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := core.ReadSmall("--access", name, access.MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	rules, err := access.Parse(data)
+	if err != nil {
+		return nil, core.Usage("%s: %s: %v", doing, name, err).Hinted("`ctl access check %s` finds the mistakes of an access file", name).Because(err)
+	}
+	return rules, nil
 }
 
 func fileLines(a *core.App, doing, name string) ([]string, error) {
@@ -339,8 +369,11 @@ func split(text string) []string {
 
 // verify judges records. If a session reports a head and has no record at all, its chain was
 // removed.
-func verify(lines []string, head *protocol.AuditHead, f filter) verified {
+func verify(lines []string, head *protocol.AuditHead, f filter, rules *access.Access) verified {
 	v := verified{Faults: []*audit.Fault{}}
+	if rules != nil {
+		v.Access = rules.Digest
+	}
 	logs, fault := audit.Sort(lines)
 	if fault != nil {
 		v.Faults = append(v.Faults, fault)
@@ -363,12 +396,42 @@ func verify(lines []string, head *protocol.AuditHead, f filter) verified {
 		if fault := l.Verify(newest); fault != nil {
 			v.Faults = append(v.Faults, fault)
 		}
+		for _, r := range l.Records {
+			if rules != nil && f.wants(r) {
+				v.Proofs = append(v.Proofs, r.Prove(rules.Signers(), rules.Workers(), rules.Revoked))
+			}
+		}
 	}
-	v.Holds = len(v.Faults) == 0
+	v.Holds = len(v.Faults) == 0 && v.count(audit.Unproved) == 0
 	return v
 }
 
+// count counts the records whose evidence is worth this.
+func (v verified) count(proof string) (n int) {
+	for _, p := range v.Proofs {
+		if p.Proof == proof {
+			n++
+		}
+	}
+	return n
+}
+
+// showProofs shows what each record's evidence is worth.
+func (v verified) showProofs(p *core.Printer) {
+	if v.Access == "" {
+		return
+	}
+	styles := map[string]core.Style{audit.Proved: core.Green, audit.Chained: core.Dim, audit.Unproved: core.Red}
+	var rows [][]core.Cell
+	for _, r := range v.Proofs {
+		rows = append(rows, []core.Cell{core.Plain(r.Seq), core.Painted(styles[r.Proof], r.Proof), core.Painted(core.Bold, cell(r.Principal)), core.Plain(cell(r.Verb)), core.Plain(core.OneLine(r.Reason, 200)), core.Painted(core.Dim, cell(r.Entity))})
+	}
+	p.Table([]string{"SEQ", "PROOF", "PRINCIPAL", "VERB", "WHY", "CHAIN"}, rows)
+	p.Printf("%s\n", core.Clean(fmt.Sprintf("by the access file %s: %d proved, %d only chained, %d unproved", v.Access, v.count(audit.Proved), v.count(audit.Chained), v.count(audit.Unproved))))
+}
+
 func (v verified) show(p *core.Printer) {
+	v.showProofs(p)
 	for _, f := range v.Faults {
 		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.OneLine(f.Error(), 4000))
 	}
