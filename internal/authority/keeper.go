@@ -17,6 +17,9 @@ import (
 // within this time.
 const reread = 10 * time.Second
 
+// tell is how often the log repeats that a file is broken.
+const tell = time.Hour
+
 // A Keeper has the access file that is in force. It is safe for concurrent use.
 type Keeper struct {
 	path string
@@ -29,6 +32,8 @@ type Keeper struct {
 	current *access.Access
 	since   time.Time
 	broken  error // of the newest content of the file, if it is not in force
+	brokeAt time.Time
+	toldAt  time.Time // when the log said so
 	tokens  Tokens
 }
 
@@ -39,7 +44,7 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.current, k.since = a, time.Now()
+	k.current, k.since = a, time.Now().UTC()
 	return k, nil
 }
 
@@ -68,6 +73,20 @@ type Standing struct {
 	Since  time.Time `json:"since"` // when it was read
 	// Broken says why newer content of the file is not in force.
 	Broken string `json:"broken,omitempty"`
+	// BrokenSince is when the file was first found broken.
+	BrokenSince time.Time `json:"broken_since,omitzero"`
+}
+
+// Problem says why newer content of the file is not in force, and what is, or returns "".
+func (s Standing) Problem() string {
+	if s.Broken == "" {
+		return ""
+	}
+	since := ""
+	if !s.BrokenSince.IsZero() {
+		since = " since " + s.BrokenSince.UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("its access file cannot be used%s, and the last good one stays in force (digest %s, read at %s): %s", since, s.Digest, s.Since.UTC().Format(time.RFC3339), s.Broken)
 }
 
 // Standing returns which file is in force, and why newer content is not.
@@ -76,7 +95,7 @@ func (k *Keeper) Standing() Standing {
 	defer k.mu.Unlock()
 	s := Standing{Path: k.path, Digest: k.current.Digest, Since: k.since}
 	if k.broken != nil {
-		s.Broken = k.broken.Error()
+		s.Broken, s.BrokenSince = k.broken.Error(), k.brokeAt
 	}
 	return s
 }
@@ -101,14 +120,26 @@ func (k *Keeper) Reload() {
 	a, err := read(k.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	switch {
-	case err != nil && (k.broken == nil || k.broken.Error() != err.Error()):
-		k.log.Error("the access file cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "err", err)
-	case err == nil && a.Digest != k.current.Digest:
-		k.log.Info("access file read", "file", k.path, "digest", a.Digest, "before", k.current.Digest)
-		k.current, k.since = a, time.Now()
+	was := k.broken
+	if k.broken = err; err != nil {
+		now := k.now().UTC()
+		if was == nil {
+			k.brokeAt = now
+		}
+		if was == nil || was.Error() != err.Error() || now.Sub(k.toldAt) >= tell {
+			k.toldAt = now
+			k.log.Error("the access file cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "in_force_since", k.since, "broken_since", k.brokeAt, "err", err)
+		}
+		return
 	}
-	k.broken = err
+	switch {
+	case a.Digest != k.current.Digest:
+		k.log.Info("access file read", "file", k.path, "digest", a.Digest, "before", k.current.Digest)
+		k.current, k.since = a, k.now().UTC()
+	case was != nil:
+		k.log.Info("the access file is again the one in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
+	}
+	k.brokeAt, k.toldAt = time.Time{}, time.Time{}
 }
 
 func read(path string) (*access.Access, error) {

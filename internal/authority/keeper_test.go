@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/internal/access"
 )
@@ -29,6 +30,8 @@ func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	now := time.Now().UTC()
+	k.now = func() time.Time { return now }
 	first := k.Standing()
 	if first.Path != path || first.Digest != k.Current().Digest || first.Since.IsZero() || first.Broken != "" {
 		t.Errorf("at first: %+v", first)
@@ -43,9 +46,13 @@ func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
 		log.Reset()
 		breaks()
 		k.Reload()
+		if first.BrokenSince.IsZero() {
+			first.BrokenSince = k.Standing().BrokenSince
+		}
+		now = now.Add(time.Minute)
 		k.Reload()
 		st := k.Standing()
-		if st.Broken == "" || st.Digest != first.Digest || !st.Since.Equal(first.Since) {
+		if st.Broken == "" || st.Digest != first.Digest || !st.Since.Equal(first.Since) || st.BrokenSince.IsZero() || !st.BrokenSince.Equal(first.BrokenSince) {
 			t.Errorf("%s: %+v", says, st)
 		}
 		if !may(access.SessionRead) || may(access.TokenWrite) {
@@ -54,13 +61,21 @@ func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
 		if n := strings.Count(log.String(), "the last good one stays in force"); n != 1 {
 			t.Errorf("%s: it is logged %d times: %s", says, n, log.String())
 		}
+		if !strings.Contains(log.String(), "in_force="+first.Digest) || !strings.Contains(log.String(), "broken_since="+first.BrokenSince.Format(time.DateOnly)) {
+			t.Errorf("%s: the log does not say which file is in force, or since when: %s", says, log.String())
+		}
 		if says != "a bad ending:" && !strings.Contains(st.Broken, says) {
 			t.Errorf("%s: %s", says, st.Broken)
 		}
 	}
+	log.Reset()
+	now = now.Add(time.Hour)
+	if k.Reload(); !strings.Contains(log.String(), "the last good one stays in force") {
+		t.Errorf("an hour later, the log does not repeat it: %s", log.String())
+	}
 	write(strings.Replace(good, "viewer", "admin", 1), 0o600)
 	k.Reload()
-	if st := k.Standing(); st.Broken != "" || st.Digest == first.Digest || !may(access.TokenWrite) {
+	if st := k.Standing(); st.Broken != "" || !st.BrokenSince.IsZero() || st.Digest == first.Digest || !may(access.TokenWrite) {
 		t.Errorf("a good one again: %+v", st)
 	}
 }

@@ -304,7 +304,7 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 // problemOf says what a worker waits for, or what is wrong though it works.
 func problemOf(st api.Status) string {
 	if st.Waits == "" && st.Access != nil && st.Access.Broken != "" {
-		return core.Clean("its last good access file is in force, because the newest cannot be used: " + st.Access.Broken)
+		return core.Clean(st.Access.Problem())
 	}
 	return st.Waits
 }

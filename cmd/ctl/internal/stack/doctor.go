@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/stack"
@@ -215,6 +216,9 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 		add("older payloads", err, "", "%s", left)
 	}
+	if detail, hint, err := accessOf(statuses); detail != "" || err != nil {
+		add("access file", err, hint, "%s", detail)
+	}
 	add("versions", mixed, "finish the upgrade", "workers %s, ctl %s", first, core.Version())
 	var skewed error
 	for _, st := range statuses {
@@ -229,6 +233,38 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 		}
 	}
 	add("clock", errors.Join(err, skewed), "set the clocks (NTP): the expiry of approvals is told by them", "agrees with workers and Temporal within %s", clockSkew)
+}
+
+// accessOf says which access file is in force, or what is wrong with those of the workers.
+// Both are empty without one.
+func accessOf(statuses []api.Status) (detail, hint string, err error) {
+	var broken []string
+	var first *authority.Standing
+	other := ""
+	for _, st := range statuses {
+		is := st.Access
+		if is == nil {
+			continue
+		}
+		if is.Broken != "" {
+			broken = append(broken, fmt.Sprintf("worker %s: %s", st.Identity, is.Problem()))
+			hint = fmt.Sprintf("fix the file: `ctl access check %s` on the machine of the worker names every mistake; workers read it every ten seconds", is.Path)
+		}
+		if first == nil {
+			first = is
+		} else if is.Digest != first.Digest {
+			other = fmt.Sprintf("the workers have different files in force: %s (digest %s) and %s (digest %s)", first.Path, first.Digest, is.Path, is.Digest)
+		}
+	}
+	switch {
+	case first == nil:
+		return "", "", nil
+	case len(broken) > 0:
+		return "", hint, errors.New(strings.Join(broken, "; "))
+	case other != "":
+		return "", "copy one file to all workers", errors.New(other)
+	}
+	return fmt.Sprintf("%s, digest %s, in force since %s", first.Path, first.Digest, first.Since.UTC().Format(time.RFC3339)), "", nil
 }
 
 // untrusted names the workers that ctl sends nothing to, because they may be somebody else's.
