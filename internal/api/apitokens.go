@@ -29,6 +29,9 @@ type NewToken struct {
 	Name  string        `json:"name"`
 	Roles []access.Role `json:"roles"`
 	Scope []access.Verb `json:"scope,omitempty"`
+	// APIOnly says that the program sends the token to workers and signs no commands, so no
+	// worker needs a key to sign certificates with.
+	APIOnly bool `json:"api_only,omitempty"`
 	// Seconds is how long it counts; 0 means tokens.DefaultLifetime.
 	Seconds int64 `json:"seconds,omitempty"`
 }
@@ -92,6 +95,9 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		err = s.within(r.Context(), in)
 	}
+	if err == nil && !in.APIOnly {
+		err = certifiable(s.opts, access.Token{Name: in.Name}.Principal())
+	}
 	if err != nil {
 		s.fail(w, err)
 		return
@@ -149,6 +155,21 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, t)
 }
 
+// certifiable refuses if no certificate of this worker could count for the principal of a
+// token. Without one, the program can sign no command.
+func certifiable(opts Options, who string) error {
+	const apiOnly = "; a token made with --api-only needs none of this"
+	switch {
+	case opts.Certify == nil:
+		return problem(http.StatusConflict, ErrRefused, "this worker has no key to sign certificates with, and a program signs its commands with one").
+			hinted("make a key (ssh-keygen -t ed25519 -N '' -f ca), set login.certificate_key in the config of each worker, and list the public key under authorities in the access file, with names: [\"token:*\"]" + apiOnly)
+	case !opts.Authority.Current().Signers().MayCertify(who):
+		return problem(http.StatusConflict, ErrRefused, "no authority of the access file may certify %s, so nothing that the program signs would count", who).
+			hinted("in the access file, add \"token:*\" to the names of the authority whose key workers have as login.certificate_key" + apiOnly)
+	}
+	return nil
+}
+
 // certifyToken signs a certificate for the program that shows a token.
 func (s *Server) certifyToken(w http.ResponseWriter, r *http.Request) {
 	err := s.hasTokens()
@@ -163,8 +184,8 @@ func (s *Server) certifyToken(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 	case c == nil || c.token.Name == "":
 		err = problem(http.StatusBadRequest, ErrBadInput, "this is for programs that show an API token: a person signs with a key, or logs in")
-	case s.opts.Certify == nil:
-		err = problem(http.StatusConflict, ErrRefused, "this worker has no key to sign certificates with").hinted("set login.certificate_key in the config of workers, and list its public key under authorities in the access file, with names: [\"token:*\"]")
+	default:
+		err = certifiable(s.opts, c.principal)
 	}
 	if err != nil {
 		s.fail(w, err)

@@ -173,6 +173,30 @@ func TestOnlyAProgramGetsACertificateForItsToken(t *testing.T) {
 	}
 }
 
+func TestATokenThatCouldSignNothingIsNotMadeAndTheErrorSaysWhatToConfigure(t *testing.T) {
+	c := lockedBench(t, func(o *Options) { o.Certify = nil })
+	refused := func(says string) {
+		t.Helper()
+		made, err := c.as("ann").CreateAPIToken(t.Context(), NewToken{Name: "ci", Roles: []access.Role{access.Viewer}})
+		var e *Error
+		if !errors.As(err, &e) || e.Kind != ErrRefused || !strings.Contains(e.Hint, says) || !strings.Contains(e.Hint, "--api-only") || made.Secret != "" {
+			t.Errorf("%+v, %v", made.Token, err)
+		}
+	}
+	refused("login.certificate_key")
+	if made := c.token("ann", NewToken{Name: "reader", Roles: []access.Role{access.Viewer}, APIOnly: true}); made.Secret == "" {
+		t.Error("a token for the API only is not made")
+	}
+	c = lockedBench(t)
+	text := strings.Replace(accessText(t, ""), "token:*", "*@example.com", 1)
+	a, err := access.Parse([]byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.law.set(a)
+	refused("token:*")
+}
+
 func TestAPITokensAreNotTakenInClear(t *testing.T) {
 	b := serve(t, func(o *Options) {
 		o.Listen, o.Authority = "127.0.0.1:0", &law{a: accessFile(t, "")}

@@ -24,7 +24,7 @@ import (
 )
 
 // people of the access file below, and the seeds of their keys.
-var people = map[string]byte{"ann": 1, "vic": 2, "olga": 3, "own": 4, "nobody": 5, "stranger": 6, "worker": 7}
+var people = map[string]byte{"ann": 1, "vic": 2, "olga": 3, "own": 4, "nobody": 5, "stranger": 6, "worker": 7, "authority": 8}
 
 func keyOf(t testing.TB, who string) ssh.Signer {
 	t.Helper()
@@ -39,22 +39,28 @@ func keyOf(t testing.TB, who string) ssh.Signer {
 // are their own. nobody is known and may do nothing, and the stranger is not known.
 func accessFile(t testing.TB, more string) *access.Access {
 	t.Helper()
+	a, err := access.Parse([]byte(accessText(t, more)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func accessText(t testing.TB, more string) string {
+	t.Helper()
 	var b strings.Builder
 	b.WriteString("people:\n")
 	for _, who := range []string{"ann", "vic", "olga", "own", "nobody"} {
 		fmt.Fprintf(&b, "  - {name: %s, keys: [%q]}\n", who, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(keyOf(t, who).PublicKey()))))
 	}
+	fmt.Fprintf(&b, "authorities: [{key: %q, names: ['token:*']}]\n", strings.TrimSpace(string(ssh.MarshalAuthorizedKey(keyOf(t, "authority").PublicKey()))))
 	b.WriteString(`bindings:
   - {name: admins, roles: [admin], to: [ann]}
   - {name: viewers, roles: [viewer], to: [vic]}
   - {name: operators, roles: [operator], to: [olga]}
   - {name: own sessions, roles: [operator], to: [own], when: owner == who}
 ` + more)
-	a, err := access.Parse([]byte(b.String()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return a
+	return b.String()
 }
 
 // A law is an Authority whose file a test can change.
@@ -128,7 +134,7 @@ type court struct {
 	things *things
 }
 
-func lockedBench(t *testing.T) *court {
+func lockedBench(t *testing.T, change ...func(*Options)) *court {
 	c := &court{law: &law{a: accessFile(t, "")}, things: &things{objects: map[string]access.Object{
 		"session/s1": {Session: "s1", Owner: "own"}, "session/s2": {Session: "s2", Owner: "olga"},
 		"batch/b1": {Owner: "own"},
@@ -142,6 +148,9 @@ func lockedBench(t *testing.T) *court {
 		}
 		o.Tokens, o.Certify = c.law.book, func(principal, key string, life time.Duration) (string, error) {
 			return fmt.Sprint("certificate of ", principal, " for ", key, " ", life.Round(time.Minute)), nil
+		}
+		for _, f := range change {
+			f(o)
 		}
 	})
 	return c

@@ -124,6 +124,16 @@ func (a *Allowed) Certifies(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority && bytes.Equal(l.key, key.Marshal()) })
 }
 
+// MayCertify reports whether a certificate for a name could count.
+func (a *Allowed) MayCertify(name string) bool {
+	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority && MatchPrincipal(l.principals, name) })
+}
+
+// Has reports whether a key is there as one of its own, and not as that of an authority.
+func (a *Allowed) Has(key ssh.PublicKey) bool {
+	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return !l.authority && bytes.Equal(l.key, key.Marshal()) })
+}
+
 // Same reports whether two names are one person's.
 func (a *Allowed) Same(one, other string) bool { return a.person(one) == a.person(other) }
 

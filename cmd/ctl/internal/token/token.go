@@ -39,16 +39,20 @@ func ask[T any](ctx context.Context, a *core.App, doing string, what func(contex
 func createCommand(a *core.App) *cobra.Command {
 	var roles, scope []string
 	var expires string
+	var apiOnly bool
 	c := &cobra.Command{
 		Use: "create NAME --role R", Short: "make a token for a program", Args: cobra.ExactArgs(1),
 		Long: `Makes a token of yours and prints it, once: write it into a file of mode 600. The program gives the
 name of that file in FAIRLEAD_TOKEN_FILE, or in token_file of its config, or sends the token to a
 worker's API (Authorization: Bearer). It acts as token:NAME, with the roles that you give, and never
-may do more than you may do yourself at that time. It cannot make tokens. A name is used once.`,
+may do more than you may do yourself at that time. It cannot make tokens. A name is used once.
+A program signs its commands with a certificate of a worker: a token is refused where workers have
+no key for that (login.certificate_key). With --api-only the program signs nothing, and only sends
+the token to the API.`,
 		Example: "  (umask 077; ctl token create nightly --role operator > nightly.token)\n  ctl token create reader --role viewer --scope session.read --expires 30d -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := "create token " + args[0]
-			in := api.NewToken{Name: args[0]}
+			in := api.NewToken{Name: args[0], APIOnly: apiOnly}
 			if err := core.CheckName("token name", args[0]); err != nil {
 				return err
 			}
@@ -80,6 +84,7 @@ may do more than you may do yourself at that time. It cannot make tokens. A name
 	c.Flags().StringSliceVar(&roles, "role", nil, "a `ROLE` of the token, or several: "+join(access.Roles))
 	c.Flags().StringSliceVar(&scope, "scope", nil, "only these `VERBS` of its roles, such as session.read")
 	c.Flags().StringVar(&expires, "expires", "90d", "the `TIME` after which it ends, such as 12h or 30d; 365d at most")
+	c.Flags().BoolVar(&apiOnly, "api-only", false, "the program only sends the token to workers' API, and signs no commands")
 	_ = c.MarkFlagRequired("role")
 	return c
 }
