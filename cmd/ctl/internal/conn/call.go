@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/command"
@@ -135,6 +137,10 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 		return nil, err
 	}
 	run, err := t.ExecuteWorkflow(ctx, opts, workflowType, args...)
+	if isStarted(err) && workflowType == protocol.TypeSession && t.RefusedStart(ctx, opts.ID) {
+		opts.WorkflowIDReusePolicy = enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY
+		run, err = t.ExecuteWorkflow(ctx, opts, workflowType, args...)
+	}
 	if err != nil {
 		return run, t.Explain(ctx, doing, err)
 	}
@@ -143,6 +149,22 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 		t.App.Note("no worker answers: Temporal keeps the request until one does")
 	}
 	return run, err
+}
+
+// RefusedStart reports whether a worker refused to begin the newest session of an id, for lack
+// of a right. Such a session did nothing, so its id is free.
+func (t *Conn) RefusedStart(ctx context.Context, workflowID string) bool {
+	d, err := t.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil {
+		return false
+	}
+	info := d.GetWorkflowExecutionInfo()
+	run := info.GetExecution().GetRunId()
+	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_FAILED || info.GetFirstRunId() != run { // a later run has begun
+		return false
+	}
+	var refused *temporalsdk.ApplicationError
+	return errors.As(t.GetWorkflow(ctx, workflowID, run).Get(ctx, nil), &refused) && refused.Type() == protocol.RefusedForbidden
 }
 
 // admitted returns the refusal of a start that nobody may give, or nil if there is none or

@@ -131,6 +131,9 @@ func (k *Keyed) Look(ctx context.Context, t *Conn) (there bool, err error) {
 	if err != nil || !exists {
 		return false, err
 	}
+	if k.Kind == protocol.ClaimSession && t.RefusedStart(ctx, k.workflowID()) {
+		return false, nil
+	}
 	return true, k.same(was)
 }
 

@@ -112,6 +112,8 @@ func GoesOn(a *core.App, f *start.Flags, given func(flag string) bool) (opt sess
 // unused refuses an id in use, before anything is done.
 func unused(ctx context.Context, t *conn.Conn, id string) error {
 	switch _, err := t.DescribeWorkflowExecution(ctx, protocol.SessionID(id), ""); {
+	case err == nil && t.RefusedStart(ctx, protocol.SessionID(id)):
+		return nil
 	case err == nil:
 		return core.Refused("start session %s: the id is in use", id).Hinted("choose another id")
 	case core.ExitCode(t.Explain(ctx, "look for session "+id, err)) == core.ExitNotFound:

@@ -3,6 +3,7 @@ package authority
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -181,6 +182,9 @@ func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
 	e2e.Until(t, "olaf's revocation to hold", func() (bool, error) {
 		return strings.Contains(as(t, "olaf", "host", "set", "web-1", "--slots", "9").Stderr, "olaf is revoked"), nil
 	})
+	// A session that is refused does not use up its id.
+	begin := []string{"session", "start", "--host", "web-1", "--seed", "team", "--id", "once-refused"}
+	mustNot(t, "olaf", "olaf is revoked", begin...)
 	e2e.OK(t, "schedule", "trigger", "nightly")
 	var s schedule
 	if err := e2e.Lab.JSON(e2e.Within(t), &s, "schedule", "show", "nightly"); err != nil || len(s.Recent) != 2 ||
@@ -190,6 +194,20 @@ func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(e2e.Root, "sessions", s.Recent[0].ID)); !os.IsNotExist(err) {
 		t.Errorf("the refused session has a folder: %v", err)
 	}
+	if err := writeAccess(string(was)); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Until(t, "olaf to start the session that was refused", func() (bool, error) {
+		r := as(t, "olaf", begin...)
+		if r.Code != 0 && !strings.Contains(r.Stderr, "olaf is revoked") {
+			return false, errors.New(r.Stderr)
+		}
+		return r.Code == 0, nil
+	})
+	if o := objectOf(t, "once-refused"); o.Owner != "olaf" {
+		t.Errorf("the session is that of %q", o.Owner)
+	}
+	mustDo(t, "olaf", "session", "close", "once-refused")
 }
 
 // A schedule is as `ctl schedule show` has it.
