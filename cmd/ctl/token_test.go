@@ -137,7 +137,26 @@ func TestATokenIsMadeShownOnceListedUsedAndRevoked(t *testing.T) {
 		!slices.Equal(me.Roles, []string{"viewer"}) || !slices.Equal(me.Verbs, []string{"session.read"}) {
 		t.Errorf("whoami of a token: exit %d, %s%s", code, out, errs)
 	}
+	for args, want := range map[string]struct {
+		code int
+		says string
+	}{
+		"token:ci session.read":             {0, "yes"},
+		"token:ci host.read":                {6, "the scope of token ci"},
+		"ann start tenant:blue":             {6, "needs access.read"}, // no program asks about others
+		"token:ci session.read --group ops": {6, "needs access.read"},
+	} {
+		if code, out, errs = ctl(t, program, append([]string{"access", "why"}, strings.Fields(args)...)...); code != want.code || !strings.Contains(out+errs, want.says) {
+			t.Errorf("a program asks a worker why %s: exit %d, %s%s", args, code, out, errs)
+		}
+	}
 	t.Setenv("FAIRLEAD_TOKEN_FILE", "")
+	if code, out, errs = ctl(t, ann, "access", "why", "ann", "start", "tenant:blue"); code != 0 || !strings.Contains(out, `binding "admins"`) {
+		t.Errorf("ann asks a worker: exit %d, %s%s", code, out, errs)
+	}
+	if code, out, errs = ctl(t, ann, "access", "why", "bob", "start", "-o", "json"); code != 6 || !strings.Contains(out, `"reason":"no binding names bob`) {
+		t.Errorf("ann asks a worker about bob: exit %d, %s%s", code, out, errs)
+	}
 	rules := filepath.Join(t.TempDir(), "access.yaml")
 	why := func(bindings string, want int, says string, args ...string) {
 		t.Helper()

@@ -94,6 +94,20 @@ const Worker = "worker"
 // Workers are the keys that give commands for people whose login they have verified.
 func (a *Access) Workers() *sshsig.Allowed { return a.workers }
 
+// KnowsWorker reports whether the file lists a worker's key, and does not revoke it. The key
+// is a private or a public one, as in a file. line is the public key.
+func (a *Access) KnowsWorker(key []byte) (line string, known bool, err error) {
+	pub, err := parseKey(string(key))
+	if err != nil {
+		signer, err := sshsig.ParseKey(key, nil)
+		if err != nil {
+			return "", false, err
+		}
+		pub = signer.PublicKey()
+	}
+	return strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub))), a.workers.Has(pub), nil
+}
+
 // Signers are those whose signatures count.
 func (a *Access) Signers() *sshsig.Allowed { return a.signers }
 

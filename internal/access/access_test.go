@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"crypto/ed25519"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"slices"
@@ -238,5 +239,54 @@ bindings:
 		if c.labels == nil && !c.want && !strings.Contains(got.Passed[0].Reason, "not known") {
 			t.Errorf("it is not said that the labels are not known: %+v", got.Passed)
 		}
+	}
+}
+
+func TestAFileInWhichNobodyIsAdminIsToldAsAWarning(t *testing.T) {
+	_, alice := key(t, 0)
+	_, ca := key(t, 1)
+	const told = "nobody is admin"
+	for _, c := range []struct {
+		name, text string
+		warned     bool
+	}{
+		{"nobody has the role", `bindings: [{name: a, roles: [operator, approver], to: [alice]}]`, true},
+		{"alice has it", `bindings: [{name: a, roles: [admin], to: [alice]}]`, false},
+		{"under a condition", `bindings: [{name: a, roles: [admin], to: [alice], when: 'tenant == "x"'}]`, false},
+		{"alice is revoked", "bindings: [{name: a, roles: [admin], to: [alice]}]\nrevoked: {people: [alice]}", true},
+		{"who has it has no key", `bindings: [{name: a, roles: [admin], to: [bob]}]`, true},
+		{"an empty group has it", "groups: [{name: g}]\nbindings: [{name: a, roles: [admin], to: ['group:g']}]", true},
+		{"a group with alice has it", "groups: [{name: g, members: [alice]}]\nbindings: [{name: a, roles: [admin], to: ['group:g']}]", false},
+		{"a token has it", `bindings: [{name: a, roles: [admin], to: ['token:t']}]`, true},
+		{"a group that certificates may name has it", fmt.Sprintf("authorities: [{key: %q, names: ['*@x']}]\nbindings: [{name: a, roles: [admin], to: ['group:g']}]", ca), false},
+		{"somebody with a certificate has it", fmt.Sprintf("authorities: [{key: %q, names: ['*@x']}]\nbindings: [{name: a, roles: [admin], to: ['c@x']}]", ca), false},
+	} {
+		a := parse(t, fmt.Sprintf("people: [{name: alice, keys: [%q]}, {name: bob}]\n%s\n", alice, c.text))
+		if got := strings.Contains(strings.Join(a.Warnings, "\n"), told); got != c.warned {
+			t.Errorf("%s: warnings %q", c.name, a.Warnings)
+		}
+	}
+}
+
+func TestKeysOfWorkersAreKnown(t *testing.T) {
+	_, person := key(t, 0)
+	_, line := key(t, 1)
+	revoked, ended := key(t, 2)
+	a := parse(t, fmt.Sprintf("people: [{name: alice, keys: [%q]}]\nworkers: [%q, %q]\nbindings: [{name: a, roles: [admin], to: [alice]}]\nrevoked: {keys: [%q]}\n",
+		person, line, ended, ssh.FingerprintSHA256(revoked.PublicKey())))
+	block, err := ssh.MarshalPrivateKey(ed25519.NewKeyFromSeed([]byte(strings.Repeat("b", 32))), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		file, line string
+		known      bool
+	}{{line + " a comment\n", line, true}, {string(pem.EncodeToMemory(block)), line, true}, {person, person, false}, {ended, ended, false}} {
+		if got, known, err := a.KnowsWorker([]byte(c.file)); err != nil || got != c.line || known != c.known {
+			t.Errorf("%.40q: %s, %t, %v", c.file, got, known, err)
+		}
+	}
+	if _, _, err := a.KnowsWorker([]byte("no key")); err == nil {
+		t.Error("what is no key is taken for one")
 	}
 }

@@ -97,6 +97,7 @@ func Parse(data []byte) (*Access, error) {
 		strictyaml.Sort(c.Problems)
 		return nil, &BrokenError{c.Problems}
 	}
+	c.seekAdmin()
 	return c.a, nil
 }
 
@@ -353,4 +354,40 @@ func (c *checker) readWorkers() {
 func sameKey(line string, key ssh.PublicKey) bool {
 	pub, err := parseKey(line)
 	return err == nil && bytes.Equal(pub.Marshal(), key.Marshal())
+}
+
+// seekAdmin warns if nobody whose signature counts can become admin.
+func (c *checker) seekAdmin() {
+	for _, b := range c.a.bindings {
+		if slices.Contains(b.roles, Admin) && slices.ContainsFunc(b.to, c.reaches) {
+			return
+		}
+	}
+	c.warn("bindings", "nobody is admin: nobody may ask a worker who may do what (%s), read audit records (%s) or make tokens (%s)", AccessRead, AuditRead, TokenWrite)
+}
+
+// reaches reports whether a name of a binding stands for somebody whose signature counts. A
+// group may be one that certificates name.
+func (c *checker) reaches(to string) bool {
+	in, is := groupName(to)
+	switch {
+	case to == everybody || is && c.a.signers.Authority():
+		return true
+	case is:
+		return slices.ContainsFunc(c.f.Groups, func(have group) bool { return have.Name == in && slices.ContainsFunc(have.Members, c.signs) })
+	}
+	return c.signs(to)
+}
+
+// signs reports whether a person has a key or can have a certificate. A token is no person.
+func (c *checker) signs(name string) bool {
+	if c.f.Revoked.person(name) || isToken(name) {
+		return false
+	}
+	counts := func(line string) bool {
+		pub, err := parseKey(line)
+		return err == nil && !slices.Contains(c.f.Revoked.Keys, ssh.FingerprintSHA256(pub))
+	}
+	return slices.ContainsFunc(c.a.people[name].Keys, counts) ||
+		slices.ContainsFunc(c.f.Authorities, func(a authority) bool { return sshsig.MatchPrincipal(a.Names, name) && counts(a.Key) })
 }

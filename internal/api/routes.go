@@ -69,6 +69,7 @@ var routes = []route{
 	{pattern: "GET /v1/snapshots/{id}/export", serve: (*Server).exportSnapshot, needs: ofSnapshot(access.SessionRead)},
 	{pattern: "DELETE /v1/snapshots/{id}", serve: (*Server).deleteSnapshot, needs: ofSnapshot(access.SnapshotWrite)},
 	{pattern: "GET /v1/audit", serve: (*Server).audit, needs: ofAudit},
+	{pattern: "POST /v1/access/why", serve: why, needs: anybody},
 	{pattern: "GET /v1/api-tokens", serve: (*Server).apiTokens, needs: ofTokens},
 	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
 	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},

@@ -46,19 +46,73 @@ func read(a *core.App, doing, name string) (*access.Access, error) {
 }
 
 func checkCommand(a *core.App) *cobra.Command {
-	return &cobra.Command{
+	var key string
+	c := &cobra.Command{
 		Use: "check FILE", Short: "find the mistakes of an access file, and what is probably not meant", Args: cobra.ExactArgs(1),
 		Long: `Reads an access file as workers do. Exit 0: it holds; what is probably not meant is told as
-warnings. Exit 2: it is broken, with every mistake and its line. - is standard input.`,
-		Example: "  ctl access check access.yaml",
+warnings, on standard error. Exit 2: it is broken, with every mistake and its line. - is standard
+input. If --worker-key names a worker's key, or --config the config of a worker, a file that does
+not list that key under workers is warned of.`,
+		Example: "  ctl access check access.yaml\n  ctl access check access.yaml --config worker.yaml\n  ctl access check access.yaml --worker-key worker.pub",
 		RunE: func(c *cobra.Command, args []string) error {
-			f, err := read(a, "check access file", args[0])
+			const doing = "check access file"
+			f, err := read(a, doing, args[0])
 			if err != nil {
 				return err
 			}
-			return a.Print().Show(f.View(), func(p *core.Printer) { show(p, args[0], f) })
+			v := f.View()
+			warning, err := unlisted(a, doing, f, key)
+			if err != nil {
+				return err
+			}
+			if warning != "" {
+				v.Warnings = append(v.Warnings, warning)
+			}
+			return reveal(a, args[0], v)
 		},
 	}
+	c.Flags().StringVar(&key, "worker-key", "", "the private or public key `FILE` of a worker (default: worker_key of the config)")
+	return c
+}
+
+// maxKeyFile is far more than a key has.
+const maxKeyFile = 64 << 10
+
+// unlisted says that the access file does not know the key of the worker, or returns "".
+func unlisted(a *core.App, doing string, f *access.Access, name string) (string, error) {
+	from := "--worker-key"
+	if name == "" {
+		conf, err := a.Config()
+		if err != nil {
+			return "", err
+		}
+		if from, name = "worker_key", conf.WorkerKey; name == "" {
+			return "", nil
+		}
+	}
+	data, err := core.ReadSmall(from, name, maxKeyFile)
+	if err != nil {
+		return "", err
+	}
+	line, known, err := f.KnowsWorker(data)
+	switch {
+	case err != nil:
+		return "", core.Usage("%s: the key of the worker, %s: %v", doing, name, err).Hinted("name the file of its public key").Because(err)
+	case known:
+		return "", nil
+	}
+	return fmt.Sprintf("workers: the key of the worker is not listed, or is revoked: %s (%s). Other workers refuse what this worker does for people", line, name), nil
+}
+
+// reveal shows a file, and its warnings on standard error.
+func reveal(a *core.App, name string, v access.View) error {
+	if err := a.Print().Show(v, func(p *core.Printer) { show(p, v) }); err != nil {
+		return err
+	}
+	for _, w := range v.Warnings {
+		a.Note("warning: %s%s", strings.TrimPrefix(name+": ", ": "), w)
+	}
+	return nil
 }
 
 func showCommand(a *core.App) *cobra.Command {
@@ -71,7 +125,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Print().Show(f.View(), func(p *core.Printer) { show(p, file, f) })
+			return reveal(a, file, f.View())
 		},
 	}
 	fileFlag(c, &file)
@@ -82,8 +136,7 @@ func fileFlag(c *cobra.Command, file *string) {
 	c.Flags().StringVar(file, "file", "", "the access `FILE` (default: access of the config)")
 }
 
-func show(p *core.Printer, name string, f *access.Access) {
-	v := f.View()
+func show(p *core.Printer, v access.View) {
 	var rows [][]core.Cell
 	for _, b := range v.Bindings {
 		rows = append(rows, []core.Cell{core.Painted(core.Bold, b.Name), core.Plain(join(b.Roles)), core.Plain(strings.Join(b.To, ", ")), core.Plain(core.OneLine(b.When, 80))})
@@ -97,9 +150,6 @@ func show(p *core.Printer, name string, f *access.Access) {
 	p.Table([]string{"PERSON", "GROUPS", "ROLES", "KEYS"}, rows)
 	p.Printf("\n")
 	p.Fields(core.Plain("digest"), core.Painted(core.Dim, v.Digest))
-	for _, w := range v.Warnings {
-		p.Printf("%s %s\n", p.Paint(core.Yellow, "warning:"), core.Clean(strings.TrimPrefix(name+": ", ": ")+w))
-	}
 }
 
 func join[T ~string](all []T) string {
@@ -135,15 +185,14 @@ func whyCommand(a *core.App) *cobra.Command {
 		Use: "why WHO VERB [OBJECT]", Short: "which binding allows a request, or why none does", Args: cobra.RangeArgs(2, 3),
 		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
 tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
-Exit 0: a binding allows it. Exit 6: none does. WHO may be token:NAME: then a worker says who made
+Exit 0: a binding allows it. Exit 6: none does. Without --file, and without an access file in the
+config, a worker answers by its own: everybody may ask about themselves, and who has access.read
+about others. WHO may be token:NAME: then a worker says who made
 that token, its roles and its scope, which needs token.write, and its owner must be allowed the same.`,
-		Example: "  ctl access why alice accept release-42.1\n  ctl access why bob host.exec host:web-1 --file access.yaml",
+		Example: "  ctl access why alice accept release-42.1\n  ctl access why alice start\n  ctl access why bob host.exec host:web-1 --file access.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := fmt.Sprintf("whether %s may %s", args[0], strings.Join(args[1:], " "))
-			f, err := read(a, doing, file)
-			if err != nil {
-				return err
-			}
+			var err error
 			r := access.Request{Who: args[0], Groups: groups}
 			if r.Verb, err = verbOf(args[1]); err != nil {
 				return core.Usage("%s: %v", doing, err)
@@ -153,13 +202,9 @@ that token, its roles and its scope, which needs token.write, and its owner must
 					return err
 				}
 			}
-			answer := f.Decide(r)
-			if name, is := access.TokenName(r.Who); is {
-				t, err := tokenOf(c.Context(), a, doing, name)
-				if err != nil {
-					return err
-				}
-				answer = f.DecideToken(t, r, time.Now())
+			answer, err := decide(c.Context(), a, doing, file, r)
+			if err != nil {
+				return err
 			}
 			v := answerView{Who: r.Who, Verb: r.Verb, Object: r.Object, Answer: answer}
 			if err := a.Print().Show(v, func(p *core.Printer) { explain(p, v) }); err != nil {
@@ -174,6 +219,46 @@ that token, its roles and its scope, which needs token.write, and its owner must
 	fileFlag(c, &file)
 	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the login names, in addition to those of the file")
 	return c
+}
+
+// decide answers by a file, or by that of a worker.
+func decide(ctx context.Context, a *core.App, doing, file string, r access.Request) (answer access.Answer, err error) {
+	conf, err := a.Config()
+	if err != nil {
+		return answer, err
+	}
+	if file == "" && conf.Access == "" {
+		return askWhy(ctx, a, doing, r)
+	}
+	f, err := read(a, doing, file)
+	if err != nil {
+		return answer, err
+	}
+	name, is := access.TokenName(r.Who)
+	if !is {
+		return f.Decide(r), nil
+	}
+	t, err := tokenOf(ctx, a, doing, name)
+	if err != nil {
+		return answer, err
+	}
+	return f.DecideToken(t, r, time.Now()), nil
+}
+
+// askWhy asks a worker.
+func askWhy(ctx context.Context, a *core.App, doing string, r access.Request) (answer access.Answer, err error) {
+	err = conn.EachWorker(ctx, a, func(ctx context.Context, w *api.Client) (err error) {
+		ctx, cancel := a.Bounded(ctx, conn.WorkerWait)
+		defer cancel()
+		answer, err = w.Why(ctx, api.WhyAsked{Who: r.Who, Groups: r.Groups, Verb: r.Verb, Object: r.Object})
+		return err
+	})
+	err = conn.APIFailure(doing, err)
+	var e *core.Error
+	if errors.As(err, &e) && e.Code == core.ExitUnreachable {
+		e.Hint = strings.TrimPrefix(e.Hint+"; or give --file FILE, and no worker is asked", "; ")
+	}
+	return answer, err
 }
 
 // tokenOf asks a worker about an API token.

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/stack"
 )
@@ -96,6 +97,9 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 		return opts, err
 	}
 	opts.Config = &own
+	if err := checkAccess(&own); err != nil {
+		return opts, err
+	}
 	for name, path := range map[string]*string{"devserver": &opts.Devserver, "worker": &opts.Worker} {
 		if *path, err = stack.Find(name); err != nil {
 			return opts, core.Failed("start a stack: %v", err).Hinted("`make build` puts ctl, worker and devserver side by side")
@@ -106,6 +110,22 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 			Hinted("`make tools` installs it; --codex or codex.source names another folder")
 	}
 	return opts, nil
+}
+
+// checkAccess reads the access file as the workers will.
+func checkAccess(conf *config.Config) error {
+	switch {
+	case conf.Authority != config.AuthorityRequired:
+		return nil
+	case conf.Access == "":
+		return core.Usage("start a stack: authority: required needs an access file").Hinted("set access in the config; docs/reference/access-file.md has one to begin with")
+	case conf.WorkerKey == "":
+		return core.Usage("start a stack: authority: required needs a key of the worker, which the access file lists under workers").Hinted("make one with ssh-keygen, and set worker_key in the config")
+	}
+	if _, err := authority.Open(conf.Access, slog.New(slog.DiscardHandler)); err != nil {
+		return core.Usage("start a stack: %v", err).Hinted("fix the file; `ctl access check %s` finds its mistakes", conf.Access).Because(err)
+	}
+	return nil
 }
 
 // defaultCodex is where `make tools` puts codex.
