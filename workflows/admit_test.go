@@ -47,6 +47,7 @@ func (w *world) guard(bindings string, people ...string) {
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
 		w.reads = append(w.reads, in.Reads)
+		out.Run, out.Nonce = in.Run, in.Nonce
 		if in.Reads != nil && strings.HasPrefix(in.Reads.Snapshot, "secret.") {
 			out.Refused = "it may not read that"
 		}

@@ -38,7 +38,8 @@ const (
 // every attempt of the activity. What a Schedule starts counts as long as the Schedule for
 // which it was signed exists. A start whose principal may not read what it begins with does
 // not count, and is not claimed.
-func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (protocol.StartClaimed, error) {
+func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+	defer func() { out.Run, out.Nonce = in.Run, in.Nonce }()
 	failing := func(err error) error {
 		return kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" counts", err)
 	}
@@ -57,7 +58,8 @@ func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (pr
 	if in.Schedule != "" {
 		claim = claimFiring
 	}
-	out, err := claim(ctx, b.site, in)
+	var err error
+	out, err = claim(ctx, b.site, in)
 	if err == nil && out.Refused == "" && in.Judge != nil {
 		out.Refused, err = judgeStart(ctx, b.site, *in.Judge)
 	}

@@ -67,7 +67,7 @@ func (m maintenance) schedule(ctx context.Context, c client.Client, codec *paylo
 	}
 	spec := client.ScheduleSpec{Intervals: []client.ScheduleIntervalSpec{{Every: every}}}
 	action := &client.ScheduleWorkflowAction{
-		ID: m.id, Workflow: protocol.TypeMaintenance, Args: []any{m.in}, TaskQueue: m.queue, StaticSummary: "maintenance",
+		ID: m.id, Workflow: protocol.TypeMaintenance, Args: []any{payload.Input(protocol.TypeMaintenance, m.in)}, TaskQueue: m.queue, StaticSummary: "maintenance",
 	}
 	_, err := c.ScheduleClient().Create(ctx, client.ScheduleOptions{
 		ID: m.id, Spec: spec,
@@ -106,5 +106,5 @@ func (m maintenance) ours(d *client.ScheduleDescription, codec *payload.Codec) b
 			in = append(in, p)
 		}
 	}
-	return codec.ByWorkers(in)
+	return codec.ByWorkers(protocol.TypeMaintenance, in)
 }

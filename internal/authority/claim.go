@@ -13,9 +13,16 @@ import (
 // 2, a signed start is claimed, too.
 const change = "authority"
 
-// Version returns the version under which a run began, or workflow.DefaultVersion.
+// Version returns the version under which a run began, or workflow.DefaultVersion. A worker
+// with a keeper runs no older version, unless Keeper.AllowBefore allows it: anybody can leave
+// out what Temporal records of the version.
 func Version(ctx workflow.Context) workflow.Version {
-	return workflow.GetVersion(ctx, change, workflow.DefaultVersion, 2)
+	v := workflow.GetVersion(ctx, change, workflow.DefaultVersion, 2)
+	info := workflow.GetInfo(ctx)
+	if k := Of(ctx); k != nil && v < 2 && !info.WorkflowStartTime.Before(k.before) {
+		panic(refusal(info.WorkflowType.Name, Verdict{Refused: "no worker that judges commands began this run: if an older one did, set temporal.worker_payload_since of the workers to a time after its start; otherwise terminate it"}))
+	}
+	return v
 }
 
 // claimed are the types of workflows that call Claim themselves, when they answer queries.
@@ -47,5 +54,8 @@ func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart)
 		return err
 	}
 	v.Refused = out.Refused
+	if v.Refused == "" && (out.Run != in.Run || out.Nonce != in.Nonce) {
+		v.Refused = "the answer on record is that to another start"
+	}
 	return refusal(name, v)
 }

@@ -31,6 +31,7 @@ type Verdict struct {
 	Groups    []string  `json:"groups,omitempty"`    // that the login of the principal named
 	Refused   string    `json:"refused,omitempty"`   // why it does not count
 	Nonce     string    `json:"nonce,omitempty"`
+	Of        string    `json:"of,omitempty"` // digest of the command, if the caller set it
 	At        time.Time `json:"at,omitzero"`
 	Access    string    `json:"access,omitempty"` // digest of the file in force
 	Binding   string    `json:"binding,omitempty"`

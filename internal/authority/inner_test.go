@@ -211,6 +211,7 @@ func (s *stage) work(c client.Client) worker.Worker {
 		return "", activity.ErrResultPending
 	}, activity.RegisterOptions{Name: "pends"})
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+		out.Run, out.Nonce = in.Run, in.Nonce
 		if by, used := s.claims.LoadOrStore(in.Nonce, in.Run); used && by != in.Run {
 			out.Refused = "it was started before"
 		}

@@ -75,9 +75,6 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		}
 	}
 	judges := (root && r.verb != "" || claimed[name]) && Version(ctx) >= 1
-	if !judges && g.keeper != nil && (root && r.verb != "" || claimed[name]) && !info.WorkflowStartTime.Before(g.keeper.before) {
-		panic(refusal(name, Verdict{Refused: "no worker that judges commands began this run: if an older one did, set temporal.worker_payload_since of the workers to a time after its start; otherwise terminate it"}))
-	}
 	if judges && root && r.verb != "" {
 		var v Verdict
 		var to *protocol.HostSpec
@@ -190,6 +187,10 @@ var (
 func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler any, opts workflow.UpdateHandlerOptions) error {
 	f := reflect.TypeOf(handler)
 	r := updates[name]
+	if r.class != Internal && f != nil && f.Kind() == reflect.Func && !f.IsVariadic() && f.NumOut() > 0 {
+		handler = h.gate.proved(handler, f.NumOut() == 1 || slowUpdates[name])
+		f = reflect.TypeOf(handler)
+	}
 	if r.verb == "" || f == nil || f.Kind() != reflect.Func || f.IsVariadic() || f.NumOut() == 0 {
 		return h.Next.SetUpdateHandler(ctx, name, handler, opts)
 	}
@@ -230,6 +231,42 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		h.gate.took(uctx, given)
 		return called(reflect.ValueOf(handler), args)
 	}).Interface(), opts)
+}
+
+// proved returns a handler that a replay calls only for updates that a worker of ours
+// accepted: a replay runs no validators. The panic fails the task, which is tried again.
+// waits says that the handler does not return a result in the task that accepted the update.
+func (g *gated) proved(handler any, waits bool) any {
+	f := reflect.ValueOf(handler)
+	t := f.Type()
+	in := []reflect.Type{contextType}
+	for i := range t.NumIn() {
+		if p := t.In(i); i > 0 || p != contextType {
+			in = append(in, p)
+		}
+	}
+	var out []reflect.Type
+	for i := range t.NumOut() {
+		out = append(out, t.Out(i))
+	}
+	return reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
+		ctx, _ := args[0].Interface().(workflow.Context)
+		if err := payload.Accepted(ctx); err != nil {
+			panic(err)
+		}
+		proves := payload.SentBy(ctx) != payload.FromWorker
+		if waits && proves && Version(ctx) >= 2 {
+			payload.Prove(ctx)
+		}
+		if t.NumIn() == 0 || t.In(0) != contextType {
+			args = args[1:]
+		}
+		res := f.Call(args)
+		if failed := !res[len(res)-1].IsNil(); failed && !waits && proves && Version(ctx) >= 2 {
+			payload.Prove(ctx)
+		}
+		return res
+	}).Interface()
 }
 
 // called calls a handler or a validator with the context only if it takes one.

@@ -95,6 +95,9 @@ var updates = map[string]rule{
 	protocol.UpdatePush:      {Person, ""},
 }
 
+// slowUpdates has the updates of persons whose handlers wait for an activity.
+var slowUpdates = map[string]bool{protocol.UpdatePush: true, protocol.UpdateVerifySeed: true}
+
 // starts has the types of workflows that are started at the root, neither as a child nor by
 // a run that continues as new: only workers start those two. A Harmless start is one
 // without a carried state: it begins with nothing.

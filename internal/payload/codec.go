@@ -32,6 +32,7 @@ type Codec struct {
 	since     time.Time
 	workers   *workers  // nil without a key of workers
 	starts    *sync.Map // run id → Origin of its input, from its decoding until it begins
+	proofs    *proofs
 }
 
 var _ converter.PayloadCodec = (*Codec)(nil)
@@ -44,7 +45,7 @@ type sealer struct {
 // NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt. With
 // keys, it requires that payloads are encrypted for their place.
 func NewCodec(namespace string, keys ...Key) *Codec {
-	c := &Codec{namespace: namespace, starts: &sync.Map{}}
+	c := &Codec{namespace: namespace, starts: &sync.Map{}, proofs: &proofs{}}
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
@@ -81,12 +82,16 @@ func (c *Codec) Encode(payloads []*commonpb.Payload) ([]*commonpb.Payload, error
 }
 
 func (c *Codec) encode(at place, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
+	return c.encodeFor(at, "", payloads)
+}
+
+func (c *Codec) encodeFor(at place, purpose string, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
 	for i, p := range payloads {
 		p, err := pack(p)
 		if err == nil && len(c.seals) > 0 {
 			if p, err = c.seals[0].encrypt(c.namespace, at.String(), p); err == nil {
-				c.mark(at.String(), p)
+				c.mark(at.String(), purpose, p)
 			}
 		}
 		if err != nil {
@@ -148,7 +153,7 @@ func (c *Codec) decodeAt(at place, began time.Time, p *commonpb.Payload) (*commo
 			return nil, err
 		}
 		if at.kind == ofActivity {
-			if err := c.internal(at, began, p); err != nil {
+			if err := c.internal(at, "", began, p); err != nil {
 				return nil, err
 			}
 		}
@@ -160,7 +165,7 @@ func (c *Codec) decodeAt(at place, began time.Time, p *commonpb.Payload) (*commo
 		return nil, &Error{Err: ErrMoved, at: at, met: "it was encrypted for " + shown(bound)}
 	}
 	if err == nil && at.kind == ofActivity {
-		if err := c.internal(at, began, p); err != nil {
+		if err := c.internal(at, "", began, p); err != nil {
 			return nil, err
 		}
 	}

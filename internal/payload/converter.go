@@ -13,14 +13,19 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
 )
 
 // Use makes a client and its workers encrypt payloads. Call it also without keys: then
-// others' encrypted payloads are refused with a clear error.
+// others' encrypted payloads are refused with a clear error. Set the options of the
+// connection before, not after.
 func (c *Codec) Use(opts *client.Options) {
 	opts.DataConverter, opts.FailureConverter = c.DataConverter(), c.FailureConverter()
 	if in := c.Interceptor(); in != nil {
 		opts.Interceptors = append(opts.Interceptors, in)
+	}
+	if c.workers != nil && c.workers.Required {
+		opts.ConnectionOptions.DialOptions = append(opts.ConnectionOptions.DialOptions, grpc.WithChainUnaryInterceptor(c.readsProofs))
 	}
 }
 
@@ -44,8 +49,9 @@ type dataConverter struct {
 	placed bool // at is known
 	began  time.Time
 	runID  string
-	run    *run // of the converters that the SDK derives for one run of a workflow
-	own    bool // bound to the context of that run
+	typ    string // of the workflow, where run is set
+	run    *run   // of the converters that the SDK derives for one run of a workflow
+	own    bool   // bound to the context of that run
 }
 
 // A run is what the SDK tells only a converter that is bound to the workflow's context.
@@ -67,7 +73,7 @@ func (d dataConverter) WithSerializationContext(ctx converter.SerializationConte
 // WithWorkflowContext implements converter.ContextAware.
 func (d dataConverter) WithWorkflowContext(ctx converter.WorkflowContext) converter.DataConverter {
 	info := workflow.GetInfo(ctx)
-	d.own, d.began, d.runID = true, info.WorkflowStartTime, info.WorkflowExecution.RunID
+	d.own, d.began, d.runID, d.typ = true, info.WorkflowStartTime, info.WorkflowExecution.RunID, info.WorkflowType.Name
 	if d.run != nil && d.at.kind == ofWorkflow && d.at.workflow == info.WorkflowExecution.ID {
 		d.run.began.Store(d.began.UnixNano())
 	} else {
@@ -108,15 +114,18 @@ type sealed struct {
 
 // ToPayload implements converter.DataConverter.
 func (d dataConverter) ToPayload(value any) (*commonpb.Payload, error) {
-	at := d.at
-	if m, ok := value.(message); ok {
-		at, value = at.message(m.kind, m.name), m.value
+	at, purpose := d.at, ""
+	switch v := value.(type) {
+	case message:
+		at, value = at.message(v.kind, v.name), v.value
+	case purposed:
+		purpose, value = v.purpose, v.value
 	}
 	p, err := converter.GetDefaultDataConverter().ToPayload(value)
 	if p == nil || err != nil {
 		return p, err
 	}
-	out, err := d.codec.encode(at, []*commonpb.Payload{p})
+	out, err := d.codec.encodeFor(at, purpose, []*commonpb.Payload{p})
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +170,7 @@ func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
 		}
 	}
 	if d.own && d.run != nil && d.run.begun.CompareAndSwap(false, true) {
-		o, err := d.codec.origin(d.beganAt(), all)
+		o, err := d.codec.origin(d.beganAt(), forInput(d.typ), all)
 		if err != nil {
 			d.run.begun.Store(false)
 			return d.insist(err)
@@ -223,31 +232,36 @@ func (d dataConverter) ToStrings(p *commonpb.Payloads) []string {
 }
 
 // open reads the argument of an update into a new value of type t, and says who wrote it.
-func (s sealed) open(ctx workflow.Context, name string, t reflect.Type) (reflect.Value, Origin, error) {
+// plain is the argument as the default converter writes it.
+func (s sealed) open(ctx workflow.Context, name string, t reflect.Type) (arg reflect.Value, plain []byte, from Origin, err error) {
 	v := reflect.New(t)
 	d := s.by
 	if s.payload == nil || d.codec == nil {
-		return v.Elem(), Unknown, nil // FromPayloads has accepted that it is missing
+		return v.Elem(), nil, Unknown, nil // FromPayloads has accepted that it is missing
 	}
 	d.began = workflow.GetInfo(ctx).WorkflowStartTime
 	d.at = d.at.message(toUpdate, name)
-	if err := d.read(s.payload, v.Interface()); err != nil {
-		return v.Elem(), FromOthers, err
-	}
-	o, err := d.codec.origin(d.began, []*commonpb.Payload{s.payload})
+	p, err := d.decode(s.payload)
 	if err == nil {
-		err = d.codec.takesFrom(o, d.at, d.began, Message{Update: true, Name: name})
+		err = converter.GetDefaultDataConverter().FromPayload(p, v.Interface())
 	}
-	return v.Elem(), o, err
+	if err != nil {
+		return v.Elem(), nil, FromOthers, err
+	}
+	from, err = d.codec.origin(d.began, "", []*commonpb.Payload{s.payload})
+	if err == nil {
+		err = d.codec.takesFrom(from, d.at, d.began, Message{Update: true, Name: name})
+	}
+	return v.Elem(), p.GetData(), from, err
 }
 
-// fromWorker reads a value that only a worker may have written.
-func (s sealed) fromWorker(to any) error {
+// fromWorker reads a value that only a worker may have written, and for this purpose.
+func (s sealed) fromWorker(to any, purpose string) error {
 	d := s.by
 	if s.payload == nil || d.codec == nil {
 		return nil
 	}
-	if err := d.codec.internal(d.at, d.beganAt(), s.payload); err != nil {
+	if err := d.codec.internal(d.at, purpose, d.beganAt(), s.payload); err != nil {
 		return d.insist(err)
 	}
 	return d.insist(d.read(s.payload, to))

@@ -37,9 +37,10 @@
 // began, such as for the answer to a client, a codec with such a time reads older forms.
 //
 // A worker also marks what it encrypts, with a key that only workers have (ForWorkers): an
-// HMAC of the namespace, the place and the encrypted content. A worker that requires marks
-// refuses what only workers may write if it has no mark. Programs without that key, such as ctl,
-// read marked payloads as any other.
+// HMAC of the namespace, the place, the purpose and the encrypted content. A worker that
+// requires marks refuses what only workers may write if it has no mark. The mark of an
+// update's result proves that a worker accepted the update (Accepted). Programs without that
+// key, such as ctl, read marked payloads as any other.
 //
 // A place does not name the run, the activity's id or the direction. So whoever may write to
 // Temporal can repeat what was said at a place: start a closed workflow again with its

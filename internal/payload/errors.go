@@ -35,6 +35,7 @@ type Error struct {
 	met          string // what was met there
 	began, since time.Time
 	worker       bool // KeyID is that of a key of workers
+	unjudged     bool // it is an update that no worker of ours accepted
 }
 
 func (e *Error) Error() string {
@@ -45,6 +46,9 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused here: somebody has copied it", e.at.describe(), e.met)
 	case errors.Is(e.Err, ErrOlder):
 		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused (%s)", e.at.describe(), e.met, e.migration())
+	}
+	if e.unjudged {
+		return fmt.Sprintf("replay an update of %s: no worker of ours accepted it, so it does not count, and the workflow waits (somebody else answers its tasks: let only workers poll the task queue, and reset the workflow to before the update; %s)", e.at.describe(), e.tagged())
 	}
 	if errors.Is(e.Err, ErrForged) {
 		return fmt.Sprintf("read a payload of Temporal's for %s: it has no valid tag of a worker, and is refused: only a worker may write it (%s)", e.at.describe(), e.tagged())

@@ -29,7 +29,7 @@ type binder struct {
 
 // InterceptClient implements interceptor.ClientInterceptor.
 func (b *binder) InterceptClient(next interceptor.ClientOutboundInterceptor) interceptor.ClientOutboundInterceptor {
-	s := &sender{requires: b.codec.workers != nil && b.codec.workers.Required}
+	s := &sender{marks: b.codec.workers != nil, requires: b.codec.workers != nil && b.codec.workers.Required}
 	s.Next = next
 	return s
 }
@@ -37,22 +37,29 @@ func (b *binder) InterceptClient(next interceptor.ClientOutboundInterceptor) int
 // A sender names the messages of a client.
 type sender struct {
 	interceptor.ClientOutboundInterceptorBase
+	marks    bool
 	requires bool // answers must come from workers
 }
 
 // A fromWorkers is an answer that only a worker may have written.
-type fromWorkers struct{ converter.EncodedValue }
+type fromWorkers struct {
+	converter.EncodedValue
+	purpose string
+}
 
 func (v fromWorkers) Get(to any) error {
 	var s sealed
 	if err := v.EncodedValue.Get(&s); err != nil {
 		return err
 	}
-	return s.fromWorker(to)
+	return s.fromWorker(to, v.purpose)
 }
 
 // An answered is an update whose answer only a worker may have written.
-type answered struct{ client.WorkflowUpdateHandle }
+type answered struct {
+	client.WorkflowUpdateHandle
+	purpose string
+}
 
 func (h answered) Get(ctx context.Context, to any) error {
 	if to == nil {
@@ -62,7 +69,16 @@ func (h answered) Get(ctx context.Context, to any) error {
 	if err := h.WorkflowUpdateHandle.Get(ctx, &s); err != nil {
 		return err
 	}
-	return s.fromWorker(to)
+	return s.fromWorker(to, h.purpose)
+}
+
+func (s *sender) ExecuteWorkflow(ctx context.Context, in *interceptor.ClientExecuteWorkflowInput) (client.WorkflowRun, error) {
+	if s.marks {
+		meant := *in
+		meant.Args = purposedAll(forInput(in.WorkflowType), in.Args)
+		in = &meant
+	}
+	return s.Next.ExecuteWorkflow(ctx, in)
 }
 
 func (s *sender) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryWorkflowInput) (converter.EncodedValue, error) {
@@ -70,14 +86,16 @@ func (s *sender) QueryWorkflow(ctx context.Context, in *interceptor.ClientQueryW
 	if err != nil || !s.requires || v == nil {
 		return v, err
 	}
-	return fromWorkers{v}, nil
+	return fromWorkers{v, forQuery(in.QueryType)}, nil
 }
 
-func (s *sender) handle(h client.WorkflowUpdateHandle, err error) (client.WorkflowUpdateHandle, error) {
+// handle returns a handle that takes only the answer of a worker to this update.
+func (s *sender) handle(name string, args []any, h client.WorkflowUpdateHandle, err error) (client.WorkflowUpdateHandle, error) {
 	if err != nil || !s.requires {
 		return h, err
 	}
-	return answered{h}, nil
+	digest, err := digestOfValues(args)
+	return answered{h, forUpdate(name, digest)}, err
 }
 
 func (s *sender) SignalWorkflow(ctx context.Context, in *interceptor.ClientSignalWorkflowInput) error {
@@ -95,7 +113,8 @@ func (s *sender) SignalWithStartWorkflow(ctx context.Context, in *interceptor.Cl
 func (s *sender) UpdateWorkflow(ctx context.Context, in *interceptor.ClientUpdateWorkflowInput) (client.WorkflowUpdateHandle, error) {
 	named := *in
 	named.Args = updateArgs(in.UpdateName, in.Args)
-	return s.handle(s.Next.UpdateWorkflow(ctx, &named))
+	h, err := s.Next.UpdateWorkflow(ctx, &named)
+	return s.handle(in.UpdateName, in.Args, h, err)
 }
 
 func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.ClientUpdateWithStartWorkflowInput) (client.WorkflowUpdateHandle, error) {
@@ -106,7 +125,8 @@ func (s *sender) UpdateWithStartWorkflow(ctx context.Context, in *interceptor.Cl
 	named, opts := *in, *in.UpdateOptions
 	opts.Args = updateArgs(opts.UpdateName, opts.Args)
 	named.UpdateOptions = &opts
-	return s.handle(s.Next.UpdateWithStartWorkflow(ctx, &named))
+	h, err := s.Next.UpdateWithStartWorkflow(ctx, &named)
+	return s.handle(opts.UpdateName, in.UpdateOptions.Args, h, err)
 }
 
 func updateArgs(name string, args []any) []any {
@@ -141,6 +161,15 @@ func (r *receiver) ExecuteWorkflow(ctx workflow.Context, in *interceptor.Execute
 	return r.Next.ExecuteWorkflow(ctx, in)
 }
 
+// HandleQuery answers a query.
+func (r *receiver) HandleQuery(ctx workflow.Context, in *interceptor.HandleQueryInput) (any, error) {
+	out, err := r.Next.HandleQuery(ctx, in)
+	if err != nil {
+		return out, err
+	}
+	return purposed{forQuery(in.QueryType), out}, nil
+}
+
 func (r *receiver) Init(next interceptor.WorkflowOutboundInterceptor) error {
 	out := &outbound{}
 	out.Next = next
@@ -167,7 +196,7 @@ func (r *receiver) HandleSignal(ctx workflow.Context, in *interceptor.HandleSign
 	}
 	if err == nil {
 		var from Origin
-		if from, err = r.codec.origin(info.WorkflowStartTime, in.Arg.GetPayloads()); err == nil {
+		if from, err = r.codec.origin(info.WorkflowStartTime, "", in.Arg.GetPayloads()); err == nil {
 			err = r.codec.takesFrom(from, at, info.WorkflowStartTime, Message{Name: in.SignalName})
 			signalled(from, opened)
 		}
@@ -191,9 +220,25 @@ func (r *receiver) HandleSignal(ctx workflow.Context, in *interceptor.HandleSign
 	return r.Next.HandleSignal(ctx, &checked)
 }
 
-// An outbound names the signals of a workflow, and opens the arguments of its updates.
+// An outbound names the signals of a workflow and the purposes of what it writes, and opens
+// the arguments of its updates.
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
+	recorded int // values
+}
+
+func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType string, args ...any) workflow.ChildWorkflowFuture {
+	return o.Next.ExecuteChildWorkflow(ctx, workflowType, purposedAll(forInput(workflowType), args)...)
+}
+
+// NewContinueAsNewError returns the error that begins the next run. Only a workflow that is
+// named by its type can be continued where marks are required: the SDK compares the
+// arguments of a function with its parameters.
+func (o *outbound) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
+	if name, ok := wfn.(string); ok {
+		args = purposedAll(forInput(name), args)
+	}
+	return o.Next.NewContinueAsNewError(ctx, wfn, args...)
 }
 
 func (o *outbound) SignalExternalWorkflow(ctx workflow.Context, workflowID, runID, name string, arg any) workflow.Future {
@@ -206,7 +251,12 @@ func (o *outbound) SignalChildWorkflow(ctx workflow.Context, workflowID, name st
 
 // SideEffect returns a value that was recorded by a worker.
 func (o *outbound) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
-	return fromWorkers{o.Next.SideEffect(ctx, f)}
+	purpose, proves := ctx.Value(proofKey{}).(string)
+	if !proves {
+		purpose = forRecorded(workflow.GetInfo(ctx).OriginalRunID, o.recorded)
+		o.recorded++
+	}
+	return fromWorkers{o.Next.SideEffect(ctx, func(ctx workflow.Context) any { return purposed{purpose, f(ctx)} }), purpose}
 }
 
 // SetUpdateHandler sets a handler whose arguments are opened with the name of the update.
@@ -260,6 +310,10 @@ func opening(name string, f any, accepted bool) any {
 	for i := range t.NumOut() {
 		out = append(out, t.Out(i))
 	}
+	answers := accepted && len(out) == 2
+	if answers {
+		out[0] = reflect.TypeFor[any]()
+	}
 	return reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
 		ctx, _ := args[0].Interface().(workflow.Context)
 		var open []reflect.Value
@@ -267,8 +321,12 @@ func opening(name string, f any, accepted bool) any {
 			open = append(open, args[0])
 		}
 		from := Unknown
+		var plain [][]byte
+		var by dataConverter
 		for i, arg := range args[1:] {
-			v, o, err := arg.Interface().(sealed).open(ctx, name, t.In(first+i))
+			s := arg.Interface().(sealed)
+			v, data, o, err := s.open(ctx, name, t.In(first+i))
+			plain, by = append(plain, data), s.by
 			if i == 0 {
 				from = o
 			} else if o != from {
@@ -282,10 +340,16 @@ func opening(name string, f any, accepted bool) any {
 			}
 			open = append(open, v)
 		}
+		purpose := forUpdate(name, digestOf(plain))
 		if first == 1 && ctx != nil {
-			open[0] = reflect.ValueOf(workflow.WithValue(ctx, messageKey{}, from))
+			open[0] = reflect.ValueOf(workflow.WithValue(ctx, messageKey{}, received{from, by, purpose}))
 		}
-		return inner.Call(open)
+		res := inner.Call(open)
+		if answers {
+			answer := any(purposed{purpose, res[0].Interface()})
+			res[0] = reflect.ValueOf(&answer).Elem()
+		}
+		return res
 	}).Interface()
 }
 

@@ -3,6 +3,7 @@ package payload
 import (
 	"crypto/hmac"
 	"crypto/sha256"
+	"encoding/binary"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -10,7 +11,8 @@ import (
 )
 
 // Metadata of a payload that a worker wrote: the id of a key that only workers have, and a
-// tag made with it. The tag covers the namespace, the place and the encrypted content.
+// tag made with it. The tag covers the namespace, the place, the purpose and the encrypted
+// content.
 const (
 	metadataWorkerKey = "fairlead-worker-key"
 	metadataWorkerTag = "fairlead-worker-tag"
@@ -76,25 +78,28 @@ func (c *Codec) ForWorkers(w Workers) *Codec {
 	return &other
 }
 
-func (k workersKey) tag(namespace, at string, p *commonpb.Payload) []byte {
+func (k workersKey) tag(namespace, at, purpose string, p *commonpb.Payload) []byte {
 	mac := hmac.New(sha256.New, k.secret)
-	mac.Write([]byte("fairlead worker 1\x00" + namespace + "\x00" + k.id + "\x00" + at + "\x00" + string(p.GetMetadata()[metadataKeyID]) + "\x00"))
+	for _, part := range []string{"fairlead worker 2", namespace, k.id, at, purpose, string(p.GetMetadata()[metadataKeyID])} {
+		mac.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
+		mac.Write([]byte(part))
+	}
 	mac.Write(p.GetData())
 	return mac.Sum(nil)
 }
 
 // mark adds a worker's tag to an encrypted payload.
-func (c *Codec) mark(at string, p *commonpb.Payload) {
+func (c *Codec) mark(at, purpose string, p *commonpb.Payload) {
 	if c.workers == nil {
 		return
 	}
 	k := c.workers.keys[0]
-	p.Metadata[metadataWorkerKey], p.Metadata[metadataWorkerTag] = []byte(k.id), k.tag(c.namespace, at, p)
+	p.Metadata[metadataWorkerKey], p.Metadata[metadataWorkerTag] = []byte(k.id), k.tag(c.namespace, at, purpose, p)
 }
 
-// marked reports whether a worker wrote a payload, for the place in the payload's metadata.
-// An error means that this program lacks the key.
-func (c *Codec) marked(p *commonpb.Payload) (bool, error) {
+// marked reports whether a worker wrote a payload for a purpose and for the place in the
+// payload's metadata. An error means that this program lacks the key.
+func (c *Codec) marked(p *commonpb.Payload, purpose string) (bool, error) {
 	meta := p.GetMetadata()
 	if c.workers == nil || len(meta[metadataWorkerTag]) == 0 || formOf(p) != boundForm {
 		return false, nil
@@ -102,7 +107,7 @@ func (c *Codec) marked(p *commonpb.Payload) (bool, error) {
 	id := string(meta[metadataWorkerKey])
 	for _, k := range c.workers.keys {
 		if k.id == id {
-			return hmac.Equal(meta[metadataWorkerTag], k.tag(c.namespace, string(meta[metadataPlace]), p)), nil
+			return hmac.Equal(meta[metadataWorkerTag], k.tag(c.namespace, string(meta[metadataPlace]), purpose, p)), nil
 		}
 	}
 	e := &Error{KeyID: known(id), Err: ErrNoKey, worker: true}
@@ -112,13 +117,13 @@ func (c *Codec) marked(p *commonpb.Payload) (bool, error) {
 	return false, e
 }
 
-// ByWorkers reports whether workers wrote payloads. A codec without a key of workers cannot
-// tell, and reports true.
-func (c *Codec) ByWorkers(payloads []*commonpb.Payload) bool {
+// ByWorkers reports whether workers wrote the input of a workflow. A codec without a key of
+// workers cannot tell, and reports true.
+func (c *Codec) ByWorkers(workflowType string, payloads []*commonpb.Payload) bool {
 	if c.workers == nil {
 		return true
 	}
-	o, err := c.origin(time.Time{}, payloads)
+	o, err := c.origin(time.Time{}, forInput(workflowType), payloads)
 	return err == nil && o == FromWorker
 }
 
@@ -129,11 +134,11 @@ func (c *Codec) requires(began time.Time) bool {
 }
 
 // internal returns an error unless a worker wrote a payload, or no tag is required.
-func (c *Codec) internal(at place, began time.Time, p *commonpb.Payload) error {
+func (c *Codec) internal(at place, purpose string, began time.Time, p *commonpb.Payload) error {
 	if !c.requires(began) {
 		return nil
 	}
-	ok, err := c.marked(p)
+	ok, err := c.marked(p, purpose)
 	if err == nil && !ok {
 		err = &Error{Err: ErrForged, at: at, began: began, since: c.workers.Since}
 	}
@@ -141,10 +146,10 @@ func (c *Codec) internal(at place, began time.Time, p *commonpb.Payload) error {
 }
 
 // origin says who wrote all these payloads for a workflow that began at that time.
-func (c *Codec) origin(began time.Time, payloads []*commonpb.Payload) (Origin, error) {
+func (c *Codec) origin(began time.Time, purpose string, payloads []*commonpb.Payload) (Origin, error) {
 	all := len(payloads) > 0
 	for _, p := range payloads {
-		ok, err := c.marked(p)
+		ok, err := c.marked(p, purpose)
 		if err != nil {
 			return FromOthers, err
 		}
@@ -167,20 +172,11 @@ func (c *Codec) takesFrom(o Origin, at place, began time.Time, m Message) error 
 	return &Error{Err: ErrForged, at: at, began: began, since: c.workers.Since}
 }
 
-type (
-	startKey   struct{}
-	messageKey struct{}
-)
+type startKey struct{}
 
 // StartedBy says who wrote the input of a workflow.
 func StartedBy(ctx workflow.Context) Origin {
 	o, _ := ctx.Value(startKey{}).(Origin)
-	return o
-}
-
-// SentBy says who sent an update. The context is that of its handler or validator.
-func SentBy(ctx workflow.Context) Origin {
-	o, _ := ctx.Value(messageKey{}).(Origin)
 	return o
 }
 

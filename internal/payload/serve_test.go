@@ -61,8 +61,9 @@ func TestTheCodecEndpointMarksNothingAsWrittenByAWorker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine, err := c.encode(at, []*commonpb.Payload{plain})
-	if err != nil || !c.ByWorkers(mine) {
+	input := place{kind: ofWorkflow, workflow: "pool/default"}
+	mine, err := c.encodeFor(input, forInput("HostPool"), []*commonpb.Payload{plain})
+	if err != nil || !c.ByWorkers("HostPool", mine) || c.ByWorkers("Seed", mine) {
 		t.Fatalf("a worker does not mark what it writes: %v", err)
 	}
 	body, err := protojson.Marshal(&commonpb.Payloads{Payloads: []*commonpb.Payload{plain}})
@@ -80,7 +81,7 @@ func TestTheCodecEndpointMarksNothingAsWrittenByAWorker(t *testing.T) {
 	if got, err := c.decodeAt(at, time.Time{}, out.Payloads[0]); err != nil || string(got.GetData()) != `"x"` {
 		t.Errorf("it encrypts for the place: %v, %v", got, err)
 	}
-	if c.ByWorkers(out.Payloads) {
+	if o, err := c.origin(time.Time{}, "", out.Payloads); o != FromOthers || err != nil {
 		t.Error("it marks what anybody asks for")
 	}
 }

@@ -56,7 +56,10 @@ type JudgeStart struct {
 // Renew is the content of SignalRenew.
 type Renew struct{}
 
-// StartClaimed says why a start does not count.
+// StartClaimed says why a start does not count. It names the start, so that the answer to one
+// does not count for another.
 type StartClaimed struct {
 	Refused string `json:"refused,omitempty"`
+	Run     string `json:"run,omitempty"`
+	Nonce   string `json:"nonce,omitempty"`
 }

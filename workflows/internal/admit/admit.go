@@ -6,6 +6,8 @@
 package admit
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"time"
@@ -85,17 +87,17 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		return plain, "", nil
 	}
 	var v authority.Verdict
+	of := digestOf(name, raw)
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
-		if k := authority.Of(d.Ctx); k != nil {
-			if auth == nil && authority.ByWorker(name, value) {
-				return d.sent(k, plain)
-			}
-			return k.Judge(d.command(command.Signal, name, verb, raw, KeptFor))
-		}
-		return authority.Verdict{}
+		v := d.judged(name, verb, value, plain, auth)
+		v.Of = of
+		return v
 	}).Get(&v)
 	if err != nil {
 		return nil, "", err
+	}
+	if v.Of != of {
+		return nil, "", kit.Refuse(protocol.RefusedForbidden, "%s: the verdict on record is that on another command", name)
 	}
 	refused := d.refusal(name, v, plain, auth)
 	if auth != nil && v.Nonce != "" {
@@ -103,6 +105,24 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		d.Nonces.Use(auth, workflow.Now(d.Ctx))
 	}
 	return plain, v.Principal, refused
+}
+
+func (d *Door) judged(name string, verb access.Verb, value converter.RawValue, plain []byte, auth *protocol.Auth) authority.Verdict {
+	k := authority.Of(d.Ctx)
+	switch {
+	case k == nil:
+		return authority.Verdict{}
+	case auth == nil && authority.ByWorker(name, value):
+		return d.sent(k, plain)
+	}
+	return k.Judge(d.command(command.Signal, name, verb, value.Payload().GetData(), KeptFor))
+}
+
+// digestOf identifies a command to a workflow. A run that is reset can meet the verdicts that
+// were recorded before in another order.
+func digestOf(name string, raw []byte) string {
+	sum := sha256.Sum256(append([]byte(name+"\x00"), raw...))
+	return hex.EncodeToString(sum[:])
 }
 
 // sent judges what a worker sent for a person whose command it has judged.
