@@ -4,10 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -18,35 +16,11 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// programs builds the worker and puts the server beside it, as ctl expects them.
-var programs = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "fairlead-libexec-")
-	if err != nil {
-		return "", err
-	}
-	build := exec.Command("go", "build", "-o", filepath.Join(dir, "worker"), "fairlead.dev/fairlead/cmd/worker")
-	build.Stderr = os.Stderr
-	if err := build.Run(); err != nil {
-		return dir, err
-	}
-	server, err := filepath.Abs("../../bin/devserver")
-	if err != nil {
-		return dir, err
-	}
-	if _, err := os.Stat(server); err != nil {
-		return dir, err
-	}
-	return dir, os.Symlink(server, filepath.Join(dir, "devserver"))
-})
-
 // TestStack runs scripts with a real server and a real worker.
 func TestStack(t *testing.T) {
 	codex := realparts.Codex(t)
-	libexec, err := programs()
-	t.Cleanup(func() { os.RemoveAll(libexec) })
-	if err != nil {
-		t.Fatalf("%v (run `make build`)", err)
-	}
+	libexec := filepath.Dir(realparts.Worker(t)) // the server is beside it, as ctl expects it
+	realparts.DevServer(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/stack",
 		Setup: func(env *testscript.Env) error {

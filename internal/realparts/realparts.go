@@ -64,6 +64,14 @@ func DevServer(t testing.TB) string {
 	return name
 }
 
+// Worker returns the program of the worker.
+func Worker(t testing.TB) string {
+	t.Helper()
+	name := Path(t, "bin", "worker")
+	need(t, name, "make build")
+	return name
+}
+
 // NotShort skips a test of other real parts (sshd, a network namespace, a browser) under
 // -short.
 func NotShort(t testing.TB) {

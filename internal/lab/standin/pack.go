@@ -17,7 +17,7 @@ func Pack(ctx context.Context, repo, dir string) error {
 	if err := os.MkdirAll(bin, 0o755); err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w", "-o", filepath.Join(bin, "codex"), "./internal/lab/standin/cmd/codex")
+	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags", "-s -w", "-o", filepath.Join(bin, "codex"), "./internal/lab/standin/cmd/codex")
 	cmd.Dir = repo
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
