@@ -5,7 +5,8 @@ STAMP := $(shell git describe --always --dirty 2>/dev/null || echo unknown)
 # Without paths in what is compiled, every clone on a machine shares one build cache. The
 # Temporal server is compiled without this flag, since it is in the module cache, at the
 # same path for each clone. A machine that builds one clone from an empty cache sets
-# TRIMPATH to nothing: then what the server and the rest share is compiled once.
+# TRIMPATH to nothing: then what the server and the rest share is compiled once, which is
+# why both go.mod files name the same versions of what both use.
 TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
@@ -29,7 +30,7 @@ versions: tools ## older versions of codex, for the tests of what protects a cre
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./internal/lab/demo
 
-# deploy/devserver is not vetted: vet would read all 1779 packages of the Temporal server.
+# deploy/devserver is not vetted: vet would read all packages of the Temporal server.
 lint: ## vet, gofmt, staticcheck, workflowcheck
 	@bad="$$(gofmt -l *.go activities cmd conversation deploy hostexec internal seeds snapshots workflows)"; test -z "$$bad" || { echo "not formatted: $$bad"; exit 1; }
 	$(GO) vet ./...

@@ -71,6 +71,7 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"--search-attribute FairleadTurn=Keyword", []string{"FairleadTurn", "Int", "Keyword"}},
 		{"--dynamic-config-value x", []string{"--dynamic-config-value", "key=value"}},
 		{"--dynamic-config-value no.such=1", []string{"--dynamic-config-value", "no.such"}},
+		{"--dynamic-config-value workercontroller.enabled=true", []string{"--dynamic-config-value", "workercontroller.enabled"}}, // see without/README.md
 		{"--dynamic-config-value frontend.namespaceRPS.visibility=many", []string{"frontend.namespacerps.visibility", "many"}},
 		{"--log-level loud", []string{"--log-level", "loud", "debug"}},
 		{"--log-format xml", []string{"--log-format", "xml", "json"}},

@@ -10,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"testing"
@@ -26,26 +25,23 @@ import (
 // patience is how long a test waits for what must come; nothing is measured by it.
 const patience = 60 * time.Second
 
-// binary is this program, built by TestMain.
+// binary is this test's own program, which is the devserver in processes that have asServer
+// in their environment: linking the server once more would take longer than the tests.
 var binary string
 
-func TestMain(m *testing.M) { os.Exit(testMain(m)) }
+const asServer = "FAIRLEAD_TEST_IS_DEVSERVER"
 
-func testMain(m *testing.M) int {
-	dir, err := os.MkdirTemp("", "devserver-test-")
-	if err != nil {
+func TestMain(m *testing.M) {
+	if os.Getenv(asServer) != "" {
+		main()
+	}
+	var err error
+	if binary, err = os.Executable(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 1
+		os.Exit(1)
 	}
-	defer os.RemoveAll(dir)
-	binary = filepath.Join(dir, "devserver")
-	build := exec.Command("go", "build", "-ldflags", "-s -w", "-o", binary, ".")
-	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	if err := build.Run(); err != nil {
-		fmt.Fprintln(os.Stderr, "build the devserver:", err)
-		return 1
-	}
-	return m.Run()
+	os.Setenv(asServer, "1")
+	os.Exit(m.Run())
 }
 
 // process is a devserver that has said that it is ready.

@@ -1,0 +1,6 @@
+// Package workercomponent has no worker that would start workers.
+package workercomponent
+
+import "go.uber.org/fx"
+
+var Module = fx.Options()
