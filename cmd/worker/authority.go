@@ -39,8 +39,25 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 		return nil, fmt.Errorf("read temporal.worker_payload_since: %w", err)
 	}
 	k.AllowBefore(since)
+	if why := unlisted(conf, k.Current()); why != "" {
+		log.Warn("other workers refuse what this worker does for people", "why", why)
+	}
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// unlisted says why the access file does not know the worker's key, or returns "". A key that
+// cannot be read is an error elsewhere.
+func unlisted(conf *config.Config, a *access.Access) string {
+	key, err := os.ReadFile(conf.WorkerKey)
+	if err != nil {
+		return ""
+	}
+	line, known, err := a.KnowsWorker(key)
+	if err != nil || known {
+		return ""
+	}
+	return fmt.Sprintf("the access file %s does not list the key of this worker under workers, or revokes it: %s", conf.Access, line)
 }
 
 // readsOf asks the access file who may read what a session or batch has; nil without one.

@@ -17,8 +17,8 @@ import (
 // within this time.
 const reread = 10 * time.Second
 
-// tell is how often the log repeats that a file is broken.
-const tell = time.Hour
+// repeat is how often the log says again that a file is broken.
+const repeat = time.Hour
 
 // A Keeper has the access file that is in force. It is safe for concurrent use.
 type Keeper struct {
@@ -45,7 +45,16 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 		return nil, err
 	}
 	k.current, k.since = a, time.Now().UTC()
+	k.tell("access file in force", a)
 	return k, nil
+}
+
+// tell logs that a file comes into force, and what of it is probably not meant.
+func (k *Keeper) tell(what string, a *access.Access, more ...any) {
+	k.log.Info(what, append([]any{"file", k.path, "digest", a.Digest}, more...)...)
+	for _, w := range a.Warnings {
+		k.log.Warn("the access file says what is probably not meant", "file", k.path, "warning", w)
+	}
 }
 
 // Fixed returns a keeper of an access file that does not change, whose clock is now.
@@ -126,7 +135,7 @@ func (k *Keeper) Reload() {
 		if was == nil {
 			k.brokeAt = now
 		}
-		if was == nil || was.Error() != err.Error() || now.Sub(k.toldAt) >= tell {
+		if was == nil || was.Error() != err.Error() || now.Sub(k.toldAt) >= repeat {
 			k.toldAt = now
 			k.log.Error("the access file cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "in_force_since", k.since, "broken_since", k.brokeAt, "err", err)
 		}
@@ -134,7 +143,7 @@ func (k *Keeper) Reload() {
 	}
 	switch {
 	case a.Digest != k.current.Digest:
-		k.log.Info("access file read", "file", k.path, "digest", a.Digest, "before", k.current.Digest)
+		k.tell("access file read", a, "before", k.current.Digest)
 		k.current, k.since = a, k.now().UTC()
 	case was != nil:
 		k.log.Info("the access file is again the one in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)

@@ -30,6 +30,9 @@ func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if digest := k.Current().Digest; !strings.Contains(log.String(), "in force") || !strings.Contains(log.String(), "digest="+digest) || !strings.Contains(log.String(), "nobody is admin") {
+		t.Errorf("the log does not say which file is in force, or what is not meant: %s", log.String())
+	}
 	now := time.Now().UTC()
 	k.now = func() time.Time { return now }
 	first := k.Standing()

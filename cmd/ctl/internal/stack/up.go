@@ -97,7 +97,7 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 		return opts, err
 	}
 	opts.Config = &own
-	if err := checkAccess(&own); err != nil {
+	if err := checkAccess(a, &own); err != nil {
 		return opts, err
 	}
 	for name, path := range map[string]*string{"devserver": &opts.Devserver, "worker": &opts.Worker} {
@@ -112,8 +112,9 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 	return opts, nil
 }
 
-// checkAccess reads the access file as the workers will.
-func checkAccess(conf *config.Config) error {
+// checkAccess reads the access file as the workers will, and warns of what is probably not
+// meant.
+func checkAccess(a *core.App, conf *config.Config) error {
 	switch {
 	case conf.Authority != config.AuthorityRequired:
 		return nil
@@ -122,8 +123,12 @@ func checkAccess(conf *config.Config) error {
 	case conf.WorkerKey == "":
 		return core.Usage("start a stack: authority: required needs a key of the worker, which the access file lists under workers").Hinted("make one with ssh-keygen, and set worker_key in the config")
 	}
-	if _, err := authority.Open(conf.Access, slog.New(slog.DiscardHandler)); err != nil {
+	k, err := authority.Open(conf.Access, slog.New(slog.DiscardHandler))
+	if err != nil {
 		return core.Usage("start a stack: %v", err).Hinted("fix the file; `ctl access check %s` finds its mistakes", conf.Access).Because(err)
+	}
+	for _, w := range k.Current().Warnings {
+		a.Note("warning: %s: %s", conf.Access, w)
 	}
 	return nil
 }
