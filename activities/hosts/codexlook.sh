@@ -14,9 +14,11 @@ files() { find . -path ./codex-resources/voice -prune -o ! -type d ! -path ./sta
 began=$(date +%s)
 seen=$(files -exec stat -c '%d %i %s %f %Z %z %n' {} + 2>/dev/null | sort)
 [ -z "$3" ] || [ "$seen" != "$3" ] || { echo "same"; exit 0; }
-if command -v sha256sum >/dev/null 2>&1; then sum() { sha256sum; }
+# Only openssl uses the processor's own instructions: it takes a sixth of the time.
+if case $(OPENSSL_CONF=/dev/null openssl dgst -sha256 -r </dev/null 2>/dev/null) in e3b0c44298fc1c14*) ;; *) false ;; esac; then
+	sum() { OPENSSL_CONF=/dev/null openssl dgst -sha256 -r; }
+elif command -v sha256sum >/dev/null 2>&1; then sum() { sha256sum; }
 elif command -v shasum >/dev/null 2>&1; then sum() { shasum -a 256; }
-elif command -v openssl >/dev/null 2>&1; then sum() { openssl dgst -sha256 -r; }
 elif command -v busybox >/dev/null 2>&1 && busybox sha256sum </dev/null >/dev/null 2>&1; then sum() { busybox sha256sum; }
 elif perl -MDigest::SHA -e 1 2>/dev/null; then sum() { perl -MDigest::SHA -e 'binmode STDIN; print Digest::SHA->new(256)->addfile(*STDIN)->hexdigest'; }
 else

