@@ -58,6 +58,7 @@ c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
+# Four packages run at a time: an end-to-end test keeps half a core busy and waits otherwise.
 # Packages are run in the order that they are named in: those that take longest go first, so
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
@@ -72,7 +73,7 @@ RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFault
 
 test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
 	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 4 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions
