@@ -14,15 +14,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// renewOlder asks the workflows that began before all workers had a key to continue as new.
-// Until then they take messages that no worker marked, and signals that nobody signed. since
-// is zero if there are none.
+// renewOlder asks the workflows that began before all workers had a key and required
+// authority to continue as new. Until then they take messages that no worker marked, or
+// signals that nobody signed. since is zero if there are none.
 func renewOlder(ctx context.Context, c client.Client, since time.Time, log *slog.Logger) error {
 	if since.IsZero() {
 		return nil
 	}
 	var ids []string
-	err := patiently(ctx, log, "the workflows that began before temporal.worker_payload_since", func(ctx context.Context) error {
+	err := patiently(ctx, log, "the workflows that began before authority was required", func(ctx context.Context) error {
 		ids = nil
 		for page := []byte(nil); ; {
 			r, err := c.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
@@ -42,7 +42,7 @@ func renewOlder(ctx context.Context, c client.Client, since time.Time, log *slog
 		}
 	})
 	if err != nil {
-		return fmt.Errorf("list the workflows that began before temporal.worker_payload_since: %w", err)
+		return fmt.Errorf("list the workflows that began before authority was required: %w", err)
 	}
 	for _, id := range ids {
 		err := patiently(ctx, log, id, func(ctx context.Context) error {

@@ -205,7 +205,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err := ensureMaintenance(ctx, c, codec, conf, log); err != nil {
 		return err
 	}
-	if since, err := conf.Temporal.WorkersSince(); keeper != nil && err == nil {
+	if since, err := conf.RequiredSince(); keeper != nil && err == nil {
 		go func() {
 			if err := renewOlder(ctx, c, since, log); err != nil && ctx.Err() == nil {
 				log.Error("workflows that began under older rules are not asked to continue as new: they take unsigned signals", "err", err)

@@ -40,6 +40,9 @@ func (c *Config) check() []Problem {
 	if c.Authority != AuthorityLocal && c.Authority != AuthorityRequired {
 		add("authority", "%q is neither local nor required", shorten(c.Authority))
 	}
+	if _, err := timeOrZero(c.AuthoritySince); err != nil {
+		add("authority_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.AuthoritySince))
+	}
 	if c.Access != "" && c.Authority != AuthorityRequired {
 		add("access", "an access file is only used with authority: required")
 	}

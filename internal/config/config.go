@@ -26,6 +26,10 @@ type Config struct {
 	// Temporal with its payload key; required takes only signed commands that the
 	// access file allows.
 	Authority string `yaml:"authority"`
+	// AuthoritySince is when all workers began to require authority, in RFC 3339. Workflows
+	// that began earlier take unsigned signals until they continue as new, which workers ask
+	// them to do.
+	AuthoritySince string `yaml:"authority_since"`
 	// Access is the access file of a worker.
 	Access string `yaml:"access"`
 	// WorkerKey is the file of the key with which a worker signs what it does for people.
@@ -289,6 +293,19 @@ func (t *Temporal) Since() (time.Time, error) { return timeOrZero(t.PayloadsSinc
 
 // WorkersSince returns WorkerPayloadSince, or zero.
 func (t *Temporal) WorkersSince() (time.Time, error) { return timeOrZero(t.WorkerPayloadSince) }
+
+// RequiredSince returns the later of AuthoritySince and Temporal.WorkerPayloadSince, or zero.
+func (c *Config) RequiredSince() (time.Time, error) {
+	since, err := timeOrZero(c.AuthoritySince)
+	if err != nil {
+		return since, err
+	}
+	marks, err := c.Temporal.WorkersSince()
+	if marks.After(since) {
+		since = marks
+	}
+	return since, err
+}
 
 func timeOrZero(text string) (time.Time, error) {
 	if text == "" {

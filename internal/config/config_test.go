@@ -240,3 +240,23 @@ func TestFilesAreCheckedOnTheMachine(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatBeganBeforeAuthorityWasRequiredIsKnownByTheLaterTime(t *testing.T) {
+	for text, want := range map[string]string{
+		"": "0001-01-01T00:00:00Z",
+		"authority_since: 2026-12-02T00:00:00Z\n":                                                         "2026-12-02T00:00:00Z",
+		"temporal: {worker_payload_since: 2026-12-01T00:00:00Z}\n":                                        "2026-12-01T00:00:00Z",
+		"authority_since: 2026-12-02T00:00:00Z\ntemporal: {worker_payload_since: 2026-12-03T00:00:00Z}\n": "2026-12-03T00:00:00Z",
+	} {
+		c, err := Parse("c.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := c.RequiredSince(); err != nil || got.Format(time.RFC3339) != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	if _, err := Parse("c.yaml", []byte("authority_since: soon\n")); err == nil || !strings.Contains(err.Error(), "authority_since: \"soon\" is not a time") {
+		t.Errorf("a time that is none: %v", err)
+	}
+}

@@ -145,12 +145,13 @@ func (c *Codec) internal(at place, purpose string, began time.Time, p *commonpb.
 	return err
 }
 
-// origin says who wrote all these payloads for a workflow that began at that time.
+// origin says who wrote all these payloads for a workflow that began at that time. A mark
+// with a key that is not here counts as none where none is required.
 func (c *Codec) origin(began time.Time, purpose string, payloads []*commonpb.Payload) (Origin, error) {
 	all := len(payloads) > 0
 	for _, p := range payloads {
 		ok, err := c.marked(p, purpose)
-		if err != nil {
+		if err != nil && c.requires(began) {
 			return FromOthers, err
 		}
 		all = all && ok

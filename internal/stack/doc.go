@@ -8,6 +8,8 @@
 //	ports.json     the ports of the last run, so that addresses stay the same
 //	identity.txt   the age identity that decrypts the store: losing it loses everything
 //	payload.key    the keys that encrypt the server's payloads: losing them loses its histories
+//	workers.key    the keys with which workers mark what they write, also with authority: local
+//	workers.json   since when they mark all of it, and since when authority is required
 //	tls/           certificates: whoever can read them may do everything here
 //	ui.key         makes one-time links for the UI; the server writes it at each start
 //	codec.token    opens the codec endpoint at the UI's address; a new one at each start

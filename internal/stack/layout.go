@@ -69,17 +69,81 @@ func (l layout) identity() (path string, fresh bool, err error) {
 	return "", false, fmt.Errorf("make the age identity: %w", err)
 }
 
-// workersKey makes the key that only workers have, if necessary. since is when it was made.
-func (l layout) workersKey() (path string, since time.Time, err error) {
+// A marking is workers.json: since when the workers of a folder mark all that they write,
+// and since when they require authority.
+type marking struct {
+	Since    time.Time `json:"since,omitzero"`
+	Required time.Time `json:"required,omitzero"`
+}
+
+// workersKey makes the key with which workers mark what they write, if necessary. m.Since
+// moves only after workers ran that marked nothing, or if the key was lost, because replays
+// depend on it. m.Required is the time of the last change to authority: required. Both are
+// zero in a new folder. workersKey must be called before the server makes its database.
+func (l layout) workersKey(now time.Time, authority string) (path string, m marking, err error) {
 	path = l.in("workers.key")
-	if _, err = payload.GenerateKey(path); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", since, fmt.Errorf("make the key of workers: %w", err)
+	_, err = payload.GenerateKey(path)
+	fresh := err == nil
+	if err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", m, fmt.Errorf("make the key of workers: %w", err)
 	}
-	info, err := os.Stat(path)
+	kept := l.in("workers.json")
+	last := lastStart{marked: true, required: true} // a start that wrote no config ran no worker
+	data, err := os.ReadFile(kept)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		last = lastStart{}
+	case err != nil:
+		return "", m, fmt.Errorf("read since when workers mark what they write: %w", err)
+	default:
+		if err := json.Unmarshal(data, &m); err != nil {
+			return "", m, fmt.Errorf("read %s: %w", kept, err)
+		}
+		if err := l.readLast(&last); err != nil {
+			return "", m, err
+		}
+	}
+	_, err = os.Stat(l.in("temporal.db"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", m, fmt.Errorf("look for an older database: %w", err)
+	}
+	now = now.UTC().Truncate(time.Second)
+	if older := err == nil; older && (fresh || !last.marked) {
+		m.Since = now.Add(upgradeGrace)
+	}
+	if older := err == nil; older && !last.required && authority == config.AuthorityRequired {
+		m.Required = now.Add(time.Second)
+	}
+	if err := writeJSON(kept, m); err != nil {
+		return "", m, fmt.Errorf("keep since when workers mark what they write: %w", err)
+	}
+	return path, m, nil
+}
+
+// A lastStart says whether the workers of the last start marked what they wrote, and whether
+// they required authority.
+type lastStart struct{ marked, required bool }
+
+// readLast reads it from the config of those workers, if there is one.
+func (l layout) readLast(last *lastStart) error {
+	data, err := os.ReadFile(l.config(0))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	var c struct {
+		Authority string `yaml:"authority"`
+		Temporal  struct {
+			WorkerPayloadKey string `yaml:"worker_payload_key"`
+		} `yaml:"temporal"`
+	}
+	if err == nil {
+		err = yaml.Unmarshal(data, &c)
+	}
 	if err != nil {
-		return "", since, fmt.Errorf("make the key of workers: %w", err)
+		return fmt.Errorf("read the workers' last config: %w", err)
 	}
-	return path, info.ModTime(), nil
+	last.marked, last.required = c.Temporal.WorkerPayloadKey != "", c.Authority == config.AuthorityRequired
+	return nil
 }
 
 // payloadKey makes the payload keys if necessary.

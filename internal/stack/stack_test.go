@@ -2,6 +2,7 @@ package stack
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -284,6 +285,89 @@ func TestAnUpgradedFolderRemembersSinceWhenPayloadsAreEncryptedForTheirPlace(t *
 		t.Fatal(err)
 	}
 	if _, err := fresh.payloadsSince(now); err == nil {
+		t.Error("a file that cannot be read was taken for none")
+	}
+}
+
+// settled returns what a start of a stack in dir writes into its worker's config.
+func settled(t *testing.T, dir, authority string) *config.Config {
+	t.Helper()
+	own := config.Default()
+	own.Authority = authority
+	s := &supervisor{opts: Options{Dir: dir, Workers: 1, Config: own}, at: layout(dir), log: slog.New(slog.DiscardHandler)}
+	if err := s.settle(); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(s.at.in("temporal.db"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.at.workerConfig(0, &s.conf[0], "127.0.0.1:7", "ns"); err != nil {
+		t.Fatal(err)
+	}
+	got, err := config.Load(s.at.config(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// What workers write with authority: local is marked, so that it goes on with required.
+func TestAStackMarksWhatItsWorkersWriteWhateverItsAuthority(t *testing.T) {
+	dir := t.TempDir()
+	before := time.Now()
+	for i, authority := range []string{config.AuthorityRequired, config.AuthorityLocal, config.AuthorityRequired} {
+		got := settled(t, dir, authority)
+		if got.Temporal.WorkerPayloadKey != layout(dir).in("workers.key") || got.Temporal.WorkerPayloadSince != "" || got.Authority != authority {
+			t.Errorf("start %d, with %s, marks with %q since %q and has %s", i+1, authority, got.Temporal.WorkerPayloadKey, got.Temporal.WorkerPayloadSince, got.Authority)
+		}
+		// What began with local takes unsigned signals until it continues as new.
+		if since, err := got.RequiredSince(); err != nil || since.IsZero() != (i < 2) || i == 2 && since.Before(before) {
+			t.Errorf("start %d, with %s: what began before %s continues as new, %v", i+1, authority, since, err)
+		}
+	}
+	third := settled(t, dir, config.AuthorityRequired)
+	if fourth := settled(t, dir, config.AuthorityRequired); fourth.AuthoritySince != third.AuthoritySince {
+		t.Errorf("without a change, the time moves from %s to %s", third.AuthoritySince, fourth.AuthoritySince)
+	}
+}
+
+func TestAStackRequiresMarksOnlyOfWhatBeganAfterAllItsWorkersMarked(t *testing.T) {
+	dir := t.TempDir()
+	at := layout(dir)
+	settled(t, dir, config.AuthorityRequired)
+	// An older version runs: with authority: local its workers mark nothing.
+	if err := os.WriteFile(at.config(0), []byte("authority: local\ntemporal: {address: 127.0.0.1:7}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Now().Truncate(time.Second)
+	first := settled(t, dir, config.AuthorityLocal).Temporal
+	since, err := first.WorkersSince()
+	if err != nil || since.Before(before) {
+		t.Fatalf("payloads without marks are read from before %q, %v: want at least %s", first.WorkerPayloadSince, err, before)
+	}
+	if again := settled(t, dir, config.AuthorityRequired).Temporal; again.WorkerPayloadSince != first.WorkerPayloadSince {
+		t.Errorf("the time moved from %s to %s, and replays depend on it", first.WorkerPayloadSince, again.WorkerPayloadSince)
+	}
+	// A folder of a version that kept no such time.
+	if err := os.Remove(at.in("workers.json")); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, dir, config.AuthorityRequired).Temporal; got.WorkerPayloadSince == "" {
+		t.Error("a folder whose workers may have marked nothing requires all marks")
+	}
+	// The key is lost, and with it what proves the marks.
+	whole := t.TempDir()
+	settled(t, whole, config.AuthorityRequired)
+	if err := os.Remove(layout(whole).in("workers.key")); err != nil {
+		t.Fatal(err)
+	}
+	if got := settled(t, whole, config.AuthorityRequired).Temporal; got.WorkerPayloadSince == "" {
+		t.Error("with another key, marks of the lost one are required")
+	}
+	if err := os.WriteFile(at.in("workers.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := at.workersKey(time.Now(), config.AuthorityLocal); err == nil {
 		t.Error("a file that cannot be read was taken for none")
 	}
 }

@@ -119,12 +119,8 @@ func (s *supervisor) settle() error {
 		conf.Temporal.PayloadKey, s.info.NewPayloadKey = path, fresh
 	}
 	s.info.PayloadKey = conf.Temporal.PayloadKey
-	if conf.Authority == config.AuthorityRequired && conf.Temporal.WorkerPayloadKey == "" {
-		path, since, err := s.at.workersKey()
-		if err != nil {
-			return err
-		}
-		conf.Temporal.WorkerPayloadKey, conf.Temporal.WorkerPayloadSince = path, since.Format(time.RFC3339)
+	if err := s.settleMarks(&conf); err != nil {
+		return err
 	}
 	since, err := s.at.payloadsSince(s.info.StartedAt)
 	if err != nil {
@@ -151,6 +147,26 @@ func (s *supervisor) settle() error {
 	s.info.Workers = make([]Worker, s.opts.Workers)
 	for n := range s.info.Workers {
 		s.info.Workers[n].Name = workerName(n)
+	}
+	return nil
+}
+
+// settleMarks gives workers the key with which they mark what they write: also with
+// authority: local, so that it goes on when the stack changes to required.
+func (s *supervisor) settleMarks(conf *config.Config) error {
+	path, m, err := s.at.workersKey(s.info.StartedAt, conf.Authority)
+	if err != nil {
+		return err
+	}
+	if conf.AuthoritySince == "" && !m.Required.IsZero() {
+		conf.AuthoritySince = m.Required.Format(time.RFC3339)
+	}
+	if conf.Temporal.WorkerPayloadKey != "" {
+		return nil
+	}
+	conf.Temporal.WorkerPayloadKey = path
+	if conf.Temporal.WorkerPayloadSince == "" && !m.Since.IsZero() {
+		conf.Temporal.WorkerPayloadSince = m.Since.Format(time.RFC3339)
 	}
 	return nil
 }
