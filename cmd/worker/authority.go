@@ -7,8 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 
 	"go.temporal.io/sdk/interceptor"
+	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/inquiry"
@@ -22,13 +24,15 @@ import (
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
+var errNoAccess = errors.New("authority: required needs an access file: set access in the config")
+
 // keeperOf returns the keeper of the config's access file, or nil with authority: local.
 func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*authority.Keeper, error) {
 	if conf.Authority != config.AuthorityRequired {
 		return nil, nil
 	}
 	if conf.Access == "" {
-		return nil, errors.New("authority: required needs an access file: set access in the config")
+		return nil, errNoAccess
 	}
 	k, err := authority.Open(conf.Access, log)
 	if err != nil {
@@ -39,25 +43,8 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 		return nil, fmt.Errorf("read temporal.worker_payload_since: %w", err)
 	}
 	k.AllowBefore(since)
-	if why := unlisted(conf, k.Current()); why != "" {
-		log.Warn("other workers refuse what this worker does for people", "why", why)
-	}
 	go k.Watch(ctx)
 	return k, nil
-}
-
-// unlisted says why the access file does not know the worker's key, or returns "". A key that
-// cannot be read is an error elsewhere.
-func unlisted(conf *config.Config, a *access.Access) string {
-	key, err := os.ReadFile(conf.WorkerKey)
-	if err != nil {
-		return ""
-	}
-	line, known, err := a.KnowsWorker(key)
-	if err != nil || known {
-		return ""
-	}
-	return fmt.Sprintf("the access file %s does not list the key of this worker under workers, or revokes it: %s", conf.Access, line)
 }
 
 // readsOf asks the access file who may read what a session or batch has; nil without one.
@@ -144,6 +131,15 @@ func senderOf(conf *config.Config) ([]interceptor.ClientInterceptor, error) {
 	if conf.Authority != config.AuthorityRequired {
 		return nil, nil
 	}
+	key, err := signingKey(conf)
+	if err != nil {
+		return nil, err
+	}
+	return []interceptor.ClientInterceptor{authority.Sender(key)}, nil
+}
+
+// signingKey reads the key with which this worker signs.
+func signingKey(conf *config.Config) (ssh.Signer, error) {
 	if conf.WorkerKey == "" {
 		return nil, errors.New("authority: required needs a key of the worker, which the access file lists under workers: make one with ssh-keygen, and set worker_key in the config")
 	}
@@ -155,5 +151,37 @@ func senderOf(conf *config.Config) ([]interceptor.ClientInterceptor, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the worker's key %s: %w", conf.WorkerKey, err)
 	}
-	return []interceptor.ClientInterceptor{authority.Sender(key)}, nil
+	return key, nil
+}
+
+// checkAuthority checks what a worker with authority: required signs with. What it signs
+// with a key that the access file does not list would be refused: sessions of batches, and
+// logins that it captures.
+func checkAuthority(conf *config.Config) error {
+	if conf.Authority != config.AuthorityRequired {
+		return nil
+	}
+	if conf.Access == "" {
+		return errNoAccess
+	}
+	k, err := authority.Open(conf.Access, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
+	}
+	key, err := signingKey(conf)
+	if err != nil {
+		return err
+	}
+	public, a := key.PublicKey(), k.Current()
+	if cert, ok := public.(*ssh.Certificate); ok {
+		public = cert.Key
+	}
+	if why := a.Revoked(public); why != "" {
+		return fmt.Errorf("check the worker's key %s by the access file %s: %s: make another one with ssh-keygen", conf.WorkerKey, conf.Access, why)
+	}
+	if !a.Workers().Has(public) {
+		return fmt.Errorf("check the worker's key %s by the access file %s: nothing lists key %s under workers, so nothing that this worker signs would count: add it there, as\nworkers:\n  - %s",
+			conf.WorkerKey, conf.Access, ssh.FingerprintSHA256(public), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public))))
+	}
+	return nil
 }

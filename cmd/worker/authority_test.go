@@ -1,25 +1,47 @@
 package main
 
 import (
-	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
-	"fairlead.dev/fairlead/internal/access"
+	"golang.org/x/crypto/ssh"
+
 	"fairlead.dev/fairlead/internal/config"
 )
 
-func TestAWorkerSaysThatTheAccessFileDoesNotListItsKey(t *testing.T) {
-	conf := &config.Config{Access: "access.yaml", WorkerKey: filepath.Join(t.TempDir(), "worker")}
-	own, other := writeKey(t, conf.WorkerKey), writeKey(t, filepath.Join(t.TempDir(), "other"))
-	for listed, want := range map[string]string{own: "", other: own} {
-		a, err := access.Parse(fmt.Appendf(nil, "people: [{name: ann}]\nworkers: [%q]\nbindings: [{name: a, roles: [admin], to: [ann]}]\n", listed))
-		if err != nil {
-			t.Fatal(err)
+// A worker whose key the access file does not list would take work, and fail each batch.
+func TestAWorkerWhoseKeyTheAccessFileDoesNotListRefusesToStart(t *testing.T) {
+	p := place{dir: t.TempDir()}
+	ours, others := writeKey(t, filepath.Join(p.dir, "worker")), writeKey(t, filepath.Join(p.dir, "other"))
+	conf, err := config.Parse(filepath.Join(p.dir, "worker.yaml"), []byte("authority: required\naccess: access.yaml\nworker_key: worker\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.writeAccess(t, ours)
+	if err := checkAuthority(conf); err != nil {
+		t.Errorf("a listed key: %v", err)
+	}
+	p.writeAccess(t, others)
+	public, _, _, _, err := ssh.ParseAuthorizedKey([]byte(ours))
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = checkAuthority(conf)
+	for _, want := range []string{ssh.FingerprintSHA256(public), conf.Access, conf.WorkerKey, "workers:\n  - " + ours} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not told: %s in %v", want, err)
 		}
-		if got := unlisted(conf, a); (got == "") != (want == "") || !strings.Contains(got, want) {
-			t.Errorf("with %s listed: %q", listed, got)
-		}
+	}
+	if err := os.WriteFile(conf.Access, []byte("people: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := checkAuthority(conf); err == nil || !strings.Contains(err.Error(), "read the access file") {
+		t.Errorf("a broken access file: %v", err)
+	}
+	conf.Access = ""
+	if err := checkAuthority(conf); err == nil || !strings.Contains(err.Error(), "set access in the config") {
+		t.Errorf("no access file: %v", err)
 	}
 }

@@ -98,7 +98,10 @@ func loadConfig(path string) (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return conf, conf.CheckFiles()
+	if err := conf.CheckFiles(); err != nil {
+		return nil, err
+	}
+	return conf, checkAuthority(conf)
 }
 
 func newLogger(conf *config.Config, w io.Writer) *slog.Logger {

@@ -107,6 +107,9 @@ func newPlace(t *testing.T, more string) place {
 		t.Fatal(err)
 	}
 	codex := realparts.Codex(t)
+	if !strings.Contains(more, "authority:") {
+		more += "authority: local\n"
+	}
 	p := place{dir, filepath.Join(dir, "worker.yaml"), filepath.Join(dir, "api.sock")}
 	p.write(t, fmt.Sprintf("store: {url: \"file://%s/store\", identity: id.txt}\ncodex: {source: %q}\napi: {listen: \"unix://%s\"}\n%s", dir, codex, p.socket, more))
 	return p
@@ -153,7 +156,7 @@ func TestEveryMistakeOfTheConfigIsToldAtOnce(t *testing.T) {
 	p.write(t, "zone: default\n")
 	w := runWorker(t, "--config", p.config, "--check-config")
 	<-w.done
-	for _, want := range []string{"store.url: missing", "store.identity: missing", "codex.source: missing"} {
+	for _, want := range []string{"store.url: missing", "store.identity: missing", "codex.source: missing", "authority: missing: say local", "or required", p.config} {
 		if code := w.ProcessState.ExitCode(); code != 2 || !strings.Contains(w.log.String(), want) {
 			t.Errorf("exit status %d, want 2 and %q in\n%s", code, want, w.log.String())
 		}

@@ -355,6 +355,9 @@ func (c *Config) CheckFiles() error {
 	if c.CodecLoopback() && c.API.TokenFile == "" {
 		add("api.codec_listen", "every user of this machine can reach %s: set api.token_file, or listen on a socket (unix:///path), or say off", c.API.CodecListen)
 	}
+	if _, said := c.lines["authority"]; !said {
+		add("authority", "missing: say local (every command that reaches Temporal with its payload key counts) or required (only signed commands that the access file allows count)")
+	}
 	if c.Store.URL == "" {
 		add("store.url", "missing: say where blobs are kept, such as file:///var/lib/fairlead/store")
 	}

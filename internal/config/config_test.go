@@ -241,6 +241,28 @@ func TestFilesAreCheckedOnTheMachine(t *testing.T) {
 	}
 }
 
+// Whose commands count is not left to a default: nobody must take a worker that takes all
+// commands for one that requires authority.
+func TestAWorkersConfigSaysWhoseCommandsCount(t *testing.T) {
+	told := func(text string) bool {
+		t.Helper()
+		c, err := Parse("/etc/fairlead/worker.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = c.CheckFiles()
+		return err != nil && strings.Contains(err.Error(), "/etc/fairlead/worker.yaml") && strings.Contains(err.Error(), "authority: missing: say local (") && strings.Contains(err.Error(), "or required (")
+	}
+	if !told("zone: x\n") {
+		t.Error("a config that does not say it is taken")
+	}
+	for _, is := range []string{AuthorityLocal, AuthorityRequired} {
+		if told("authority: " + is + "\n") {
+			t.Errorf("a config that says %s is refused", is)
+		}
+	}
+}
+
 func TestWhatBeganBeforeAuthorityWasRequiredIsKnownByTheLaterTime(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "0001-01-01T00:00:00Z",
