@@ -191,6 +191,8 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	}
 	add("worker ready", err, "start one: `ctl up` (`ctl down` first, where a stack without workers is up), or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
 	add("addresses", untrusted(workers), "an address that is no worker of yours belongs to somebody who may poll the task queue: take that right away", "all workers proved who they are")
+	stuck, err := t.Stuck(ctx)
+	add("workflow tasks", errors.Join(err, failing(stuck)), "workers try them until they succeed: mend what the cause names, and they go on; `temporal workflow terminate` gives one up", "none fails again and again")
 	if len(statuses) == 0 {
 		return
 	}
@@ -265,6 +267,18 @@ func accessOf(statuses []api.Status) (detail, hint string, err error) {
 		return "", "copy one file to all workers", errors.New(other)
 	}
 	return fmt.Sprintf("%s, digest %s, in force since %s", first.Path, first.Digest, first.Since.UTC().Format(time.RFC3339)), "", nil
+}
+
+// failing names the workflows whose tasks fail again and again.
+func failing(stuck []conn.StuckWorkflow) error {
+	var all []string
+	for _, s := range stuck {
+		all = append(all, s.String())
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(all, "; "))
 }
 
 // untrusted names the workers that ctl sends nothing to, because they may be somebody else's.
