@@ -237,6 +237,9 @@ const (
 	ApprovalAcknowledged ApprovalState = "acknowledged"
 	ApprovalExpired      ApprovalState = "expired"
 	ApprovalVoid         ApprovalState = "void"
+	// ApprovalUnjudged is ctl's: Temporal keeps a decision, no worker has judged it, and ctl has
+	// no access file to judge it with.
+	ApprovalUnjudged ApprovalState = "unjudged"
 )
 
 // Approval is the Approval JSON of the command line.

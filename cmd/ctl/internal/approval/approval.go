@@ -84,7 +84,7 @@ func expires(ap protocol.Approval) core.Cell {
 
 func approvalColour(s protocol.ApprovalState) core.Style {
 	switch s {
-	case protocol.ApprovalOpen:
+	case protocol.ApprovalOpen, protocol.ApprovalUnjudged:
 		return core.Yellow
 	case protocol.ApprovalAcknowledged:
 		return core.Green
@@ -127,7 +127,7 @@ func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, a
 			return nil, err
 		}
 		for _, ap := range some {
-			if all || ap.State == protocol.ApprovalOpen {
+			if all || ap.State == protocol.ApprovalOpen || ap.State == protocol.ApprovalUnjudged {
 				list = append(list, Checked(ap))
 			}
 		}
@@ -222,7 +222,8 @@ const decideLong = `
 Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
 acknowledge it, prints the state reached, and exits 0 even if codex has not. With
 --digest the decision holds only for what was seen. With no worker up the decision is
-kept by Temporal, and counts as soon as one is.
+kept by Temporal, and counts as soon as one is. Where workers take signed commands
+only, ctl judges it by the access file of its config; without one its state is unjudged.
 
 ctl computes the digest from what it shows, and refuses (exit 6) if that gives another
 one. It cannot check the digest if secrets are redacted, if the whole request cannot be
@@ -319,7 +320,9 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		return err
 	}
 	if kept {
-		ap = decidedByUs(seen, session, d)
+		if ap, err = keptDecision(ctx, t, msg, seen, d); err != nil {
+			return err
+		}
 	}
 	ap = awaitAck(ctx, t, ap, heard, a.Wait(conn.AnswerWait)-time.Since(began))
 	if err := conn.Ours(doing, ap, d); err != nil {
@@ -342,6 +345,32 @@ func withDigestHint(err error, d protocol.Decide) error {
 	return core.Unreachable("%s: the request cannot be read now, and a decision needs its digest", e.Message).
 		Hinted("`ctl approval %s %s --digest DIGEST` leaves the decision for the next worker; whoever saw the request (`ctl approval show`, a program of yours) has its digest",
 			d.Outcome, d.Approval).Because(err)
+}
+
+// keptDecision returns the approval with the decision that Temporal now keeps, as the next
+// worker will judge it. It returns the refusal if that worker will refuse it.
+func keptDecision(ctx context.Context, t *conn.Conn, msg conn.Delivery, seen protocol.SessionDetail, d protocol.Decide) (protocol.Approval, error) {
+	ours := decidedByUs(seen, msg.Session, d)
+	now, _, err := msg.Look(ctx, t)
+	if err != nil {
+		return ours, nil // nobody can say yet
+	}
+	return judgedDecision(msg.Doing, seen, now, ours)
+}
+
+// judgedDecision returns the approval from what is seen after our decision.
+func judgedDecision(doing string, seen, now protocol.SessionDetail, ours protocol.Approval) (protocol.Approval, error) {
+	if ap, err := conn.Pick(now.Approvals, doing, ours.ID); err != nil || ap.Decision != nil {
+		if err != nil {
+			ap = ours
+		}
+		return ap, nil
+	}
+	if r := now.View.Refusals; len(r) > 0 && r[len(r)-1].Name == protocol.SignalDecide && !slices.Contains(seen.View.Refusals, r[len(r)-1]) {
+		return ours, core.Refused("%s: workers will refuse it: %s", doing, r[len(r)-1].Reason).
+			Hinted("ctl judged it by the access file of its config; Temporal keeps it for the next worker, which judges it by its own")
+	}
+	return ours, nil
 }
 
 // decidedByUs returns the approval as it will be.
@@ -370,7 +399,7 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *li
 	send := protocol.SendID(ap.Session, n)
 	look := time.NewTicker(250 * time.Millisecond)
 	defer look.Stop()
-	for ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent {
+	for ap.State == protocol.ApprovalDecided || ap.State == protocol.ApprovalSent || ap.State == protocol.ApprovalUnjudged {
 		select {
 		case <-ctx.Done():
 			return ap

@@ -145,6 +145,9 @@ func notOffered(doing, word string, offered []string) error {
 // StillOpen refuses a decision if the approval is not open or is not what the user saw.
 func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	switch {
+	case ap.Decision != nil && ap.State == protocol.ApprovalUnjudged:
+		return core.Refused("%s: already decided: %s by %s, which Temporal keeps and no worker has judged", doing, ap.Decision.Outcome, ap.Decision.By).
+			Hinted("set access in ctl's config to the access file, so that ctl can judge it; or start a worker")
 	case ap.Decision != nil:
 		return core.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
 	case ap.State != protocol.ApprovalOpen:

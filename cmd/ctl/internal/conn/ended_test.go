@@ -16,6 +16,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -53,7 +54,8 @@ func refusedHistory(t *testing.T, codec *payload.Codec) *historypb.History {
 func TestASessionThatRefusedItsOptionsIsExplained(t *testing.T) {
 	codec := payload.NewCodec("default")
 	var d protocol.SessionDetail
-	if err := answer(codec, refusedHistory(t, codec), time.Now(), "show session bad", protocol.QueryDetail, &d); err != nil {
+	q := &query{codec: codec, register: workflows.Register, doing: "show session bad", name: protocol.QueryDetail}
+	if err := answer(q, refusedHistory(t, codec), time.Now(), &d); err != nil {
 		t.Fatal(err)
 	}
 	v := d.View

@@ -11,6 +11,7 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
@@ -18,8 +19,11 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/access"
 	gate "fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
 
@@ -66,38 +70,85 @@ func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out a
 	if err != nil {
 		return err
 	}
-	return answer(t.Codec, history, time.Now(), doing, name, out, args...)
+	return answer(t.query(doing, name, args...), history, time.Now(), out)
+}
+
+// query returns a query whose kept commands are judged by the access file of the config, if
+// it names one that can be used.
+func (t *Conn) query(doing, name string, args ...any) *query {
+	q := &query{codec: t.Codec, register: workflows.Register, doing: doing, name: name, args: args}
+	conf, err := t.App.Config()
+	if err != nil || conf.Authority != config.AuthorityRequired || conf.Access == "" {
+		return q
+	}
+	if q.keeper, err = gate.Open(conf.Access, slog.New(slog.DiscardHandler)); err != nil {
+		if _, told := t.warned.LoadOrStore(conf.Access, true); !told {
+			t.App.Note("commands that Temporal keeps are not judged: %s", core.OneLine(err.Error(), 300))
+		}
+		return q
+	}
+	q.keeper.AllowBefore(time.Now().AddDate(1, 0, 0)) // workers say which runs go on
+	return q
 }
 
 // answer replays a workflow as a worker would that takes it over at that time, and then
-// runs the query. If this ctl cannot replay the history, the query counts as unanswered.
-func answer(codec *payload.Codec, history *historypb.History, at time.Time, doing, name string, out any, args ...any) error {
+// runs the query. If this ctl cannot replay the history, the query counts as unanswered. A
+// decision that no worker has judged is shown as unjudged, unless the query has a keeper.
+func answer(q *query, history *historypb.History, at time.Time, out any) error {
 	if len(history.Events) == 0 {
-		return core.NotFound("%s: it does not exist", doing)
+		return core.NotFound("%s: it does not exist", q.doing)
 	}
-	q := &query{codec: codec, doing: doing, name: name, args: args}
-	answered, err := replay(q, history)
+	answered, err := replay(q, history, false)
 	if err != nil && worked(history) {
-		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", doing, core.OneLine(FirstSentence(err), 200)).
+		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", q.doing, core.OneLine(FirstSentence(err), 200)).
 			Hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").Because(err)
 	}
 	// Replay again with the signals that no worker has seen yet. An error now only means
 	// that the last task is not in the history. In a run that has just continued as new, no
 	// worker has seen any event.
-	if now, _ := replay(q, asOf(history, at)); now != nil {
+	seen, ahead := answered, asOf(history, at)
+	if now, _ := replay(q, ahead, len(ahead.Events) > len(history.Events)); now != nil {
 		answered = now
 	}
 	if answered == nil {
-		return core.Unreachable("%s: no worker answers, and the history has no answer yet", doing).
+		return core.Unreachable("%s: no worker answers, and the history has no answer yet", q.doing).
 			Hinted("is a worker running? `ctl status` shows them")
 	}
 	if answered.err != nil {
 		return answered.err
 	}
 	if err := json.Unmarshal(answered.data, out); err != nil {
-		return core.Failed("%s: read the answer: %v", doing, err)
+		return core.Failed("%s: read the answer: %v", q.doing, err)
+	}
+	if answered.unjudged {
+		markUnjudged(seen, out)
 	}
 	return nil
+}
+
+// markUnjudged marks the decisions of an answer that another answer, from before the kept
+// commands, does not have.
+func markUnjudged(before *reply, out any) {
+	var now, was []protocol.Approval
+	switch out := out.(type) {
+	case *protocol.SessionDetail:
+		now = out.Approvals
+		var d protocol.SessionDetail
+		if before != nil && before.err == nil && json.Unmarshal(before.data, &d) == nil {
+			was = d.Approvals
+		}
+	case *[]protocol.Approval:
+		now = *out
+		if before != nil && before.err == nil && json.Unmarshal(before.data, &was) != nil {
+			was = nil
+		}
+	}
+	for i := range now {
+		decided := slices.ContainsFunc(was, func(ap protocol.Approval) bool { return ap.ID == now[i].ID && ap.Decision != nil })
+		if now[i].Decision != nil && !decided {
+			now[i].State = protocol.ApprovalUnjudged
+		}
+	}
 }
 
 func worked(h *historypb.History) bool {
@@ -107,13 +158,21 @@ func worked(h *historypb.History) bool {
 }
 
 // replay replays a workflow up to its last completed task, and returns the query's answer
-// there. It returns nil if the workflow has no handler for the query then.
-func replay(q *query, history *historypb.History) (*reply, error) {
-	o := &observer{query: q, from: lastTask(history), handlers: map[string]any{}}
-	interceptors := []interceptor.WorkerInterceptor{o, gate.Interceptor(nil)} // workers record its verdicts
+// there. It returns nil if the workflow has no handler for the query then. ahead says that
+// no worker has run the last task; then replay judges the commands of that task.
+func replay(q *query, history *historypb.History, ahead bool) (*reply, error) {
+	o := &observer{query: q, from: lastTask(history), ahead: ahead, handlers: map[string]any{}}
+	// In the order of a worker: payloads are opened before commands are judged. The observer
+	// comes last, so that it sees what the workflow itself asks for.
+	var interceptors []interceptor.WorkerInterceptor
 	if in := q.codec.Interceptor(); in != nil {
 		interceptors = append(interceptors, in)
 	}
+	keeper := q.keeper
+	if !ahead {
+		keeper = nil // workers recorded their verdicts
+	}
+	interceptors = append(interceptors, gate.Interceptor(keeper), o)
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
 		Interceptors: interceptors,
@@ -121,7 +180,7 @@ func replay(q *query, history *historypb.History) (*reply, error) {
 	if err != nil {
 		return nil, err
 	}
-	workflows.Register(replayer)
+	q.register(replayer)
 	begun := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
 	err = replayer.ReplayWorkflowHistoryWithOptions(
 		temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, worker.ReplayWorkflowHistoryOptions{
@@ -193,13 +252,16 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 
 type query struct {
 	codec       *payload.Codec
+	register    func(worker.WorkflowRegistry)
+	keeper      *gate.Keeper // nil if ctl has no access file
 	doing, name string
 	args        []any
 }
 
 type reply struct {
-	data []byte
-	err  error
+	data     []byte
+	err      error
+	unjudged bool // a command counts in it that nobody has judged
 }
 
 // observer runs the query during the replay. After it, the SDK ends the workflow's
@@ -209,6 +271,8 @@ type observer struct {
 	interceptor.WorkerInterceptorBase
 	query    *query
 	from     int64 // the event that starts the last task
+	ahead    bool  // no worker has run that task
+	unjudged bool
 	handlers map[string]any
 	reply    *reply
 }
@@ -237,13 +301,18 @@ func (i *observedInbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.
 	untilEvicted, _ := workflow.NewDisconnectedContext(ctx)
 	workflow.Go(untilEvicted, func(ctx workflow.Context) {
 		_ = workflow.Await(ctx, func() bool {
-			if int64(workflow.GetInfo(ctx).GetCurrentHistoryLength()) >= i.o.from {
+			if i.o.atLast(ctx) {
 				i.o.ask()
 			}
 			return false
 		})
 	})
 	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+// atLast reports whether the workflow runs its last task.
+func (o *observer) atLast(ctx workflow.Context) bool {
+	return int64(workflow.GetInfo(ctx).GetCurrentHistoryLength()) >= o.from
 }
 
 type observedOutbound struct {
@@ -260,6 +329,32 @@ func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name
 	c.o.handlers[name] = handler
 	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
 }
+
+// SideEffect judges a command that no worker has judged. The history has no verdict, and a
+// replay would end there.
+func (c *observedOutbound) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
+	if !c.o.ahead || !c.o.atLast(ctx) {
+		return c.Next.SideEffect(ctx, f)
+	}
+	v, is := f(ctx).(gate.Verdict)
+	if !is {
+		return c.Next.SideEffect(ctx, f)
+	}
+	if _, token := access.TokenName(v.Principal); token && v.Refused != "" {
+		v = gate.Verdict{Of: v.Of} // only workers know the tokens
+	}
+	if v.Access == "" {
+		c.o.unjudged = true
+	}
+	return verdict{v}
+}
+
+// A verdict is one of this ctl.
+type verdict struct{ is gate.Verdict }
+
+func (v verdict) HasValue() bool { return true }
+
+func (v verdict) Get(to any) error { return throughJSON(v.is, to) }
 
 // ask calls the query handler, with arguments and results as JSON, as a worker does.
 func (o *observer) ask() {
@@ -286,7 +381,7 @@ func (o *observer) ask() {
 	if err != nil {
 		err = core.Failed("%s: %v", q.doing, err)
 	}
-	o.reply = &reply{data: data, err: err}
+	o.reply = &reply{data: data, err: err, unjudged: o.unjudged}
 }
 
 func (q *query) refused(err error) error {

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/realparts"
+	"fairlead.dev/fairlead/workflows"
 )
 
 // recorded reads the session histories of the replay tests, for all releases. One key is
@@ -80,7 +81,8 @@ func ofTheTaskBefore(ev *historypb.HistoryEvent) bool {
 // the old recordings would have expired.
 func toldAt(events []*historypb.HistoryEvent, name string, out any) error {
 	at := events[len(events)-1].GetEventTime().AsTime()
-	return answer(payload.NewCodec("default"), &historypb.History{Events: events}, at, "look", name, out)
+	q := &query{codec: payload.NewCodec("default"), register: workflows.Register, doing: "look", name: name}
+	return answer(q, &historypb.History{Events: events}, at, out)
 }
 
 // A worker can be killed after any event. The history until that event is enough for ctl to
