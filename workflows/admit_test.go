@@ -58,8 +58,20 @@ func (w *world) guard(bindings string, people ...string) {
 			out.Refused = "it is somebody else's"
 		}
 		w.used[in.Nonce] = in.Run
+		if out.Refused == "" && in.Audit != nil {
+			w.ledger.lines = append(w.ledger.lines, in.Audit.Lines...)
+			out.Audited = in.Audit.Last()
+		}
 		return out, nil
 	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
+	w.keeps(k)
+}
+
+// keeps gives the worker a keeper, or none.
+func (w *world) keeps(k *authority.Keeper) {
+	if w.fake == nil { // which writes records itself
+		w.RegisterActivityWithOptions(w.ledger.WriteAudit, activity.RegisterOptions{Name: protocol.ActivityWriteAudit})
+	}
 	w.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: 10 * time.Second,
 		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k)},

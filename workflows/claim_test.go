@@ -12,7 +12,9 @@ import (
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -37,10 +39,20 @@ func TestASignedStartIsClaimedByOneRun(t *testing.T) {
 	first := protocol.ClaimStart{Workflow: protocol.SessionID("s1"), Run: "run-1", Nonce: "N", At: now}
 	again, other, elsewhere := first, first, first
 	again.Run, other.Nonce, elsewhere.Workflow = "run-2", "M", protocol.SessionID("s2")
+	chain := audit.Chain{Entity: "session/s1/run-1"}
+	chain.Add(audit.Record{At: audit.TimeText(now), Source: audit.Unix, Outcome: audit.Accepted})
+	first.Audit = chain.Batch()
+	again.Audit = first.Audit
 	for range 2 { // an attempt may be repeated
-		if out := r.claim(first); out.Refused != "" {
-			t.Errorf("its own start is refused: %s", out.Refused)
+		if out := r.claim(first); out.Refused != "" || out.Audited != 1 {
+			t.Errorf("its own start: %+v", out)
 		}
+	}
+	if out := r.claim(again); out.Audited != 0 {
+		t.Errorf("a start that does not count is on record: %+v", out)
+	}
+	if all, err := r.store.List(t.Context(), records.AuditPrefix); err != nil || len(all) != 1 {
+		t.Errorf("%d blobs of audit records, %v", len(all), err)
 	}
 	if out := r.claim(again); !strings.Contains(out.Refused, "run-1") || !strings.Contains(out.Refused, "counts once") {
 		t.Errorf("a second run: %q", out.Refused)

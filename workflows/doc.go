@@ -36,6 +36,7 @@
 //	            update 2, task 3, attributes 1
 //	snapshot    6 more: activity 3, task 3
 //	host        its pool 1 while it has sessions, 6 when they are long gone
+//	command     to a pool, a seed or a batch: 1 more, for its audit record
 //
 // A session has at most four timers, and sets each again after it fired: for approvals,
 // idleness, snapshots within a turn, and the end of a limit.

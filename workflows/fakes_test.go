@@ -341,6 +341,7 @@ type world struct {
 	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
 	tokens   bookOf                 // API tokens
+	ledger   fakeLedger             // of all workflows but sessions
 	foreign  map[string]bool        // ids of sessions that are somebody else's
 	used     map[string]string      // nonces of signed starts, and the runs that claimed them
 	reads    []*protocol.StartReads // what starts wanted to read

@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"log/slog"
-	"os/user"
 	"strings"
 	"sync"
 	"time"
@@ -46,11 +45,7 @@ type Refusals struct {
 
 // NewRefusals begins the chain of this process.
 func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
-	name := "unknown"
-	if u, err := user.Current(); err == nil {
-		name = u.Username
-	}
-	return &Refusals{store: st, log: log, now: time.Now, user: name, wake: make(chan struct{}, 1), round: make(chan struct{}),
+	return &Refusals{store: st, log: log, now: time.Now, user: audit.UnixUser(), wake: make(chan struct{}, 1), round: make(chan struct{}),
 		room: burst, chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 

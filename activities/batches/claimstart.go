@@ -66,6 +66,9 @@ func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (ou
 	if err == nil && out.Refused == "" && in.Owns != nil {
 		out.Refused, err = records.Own(ctx, b.site.Store, *in.Owns)
 	}
+	if err == nil && out.Refused == "" {
+		out.Audited, err = site.WriteAudit(ctx, b.site, in.Audit)
+	}
 	return out, failing(err)
 }
 

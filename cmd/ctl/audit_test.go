@@ -165,13 +165,13 @@ func TestTheRecordIsListedExportedAndVerified(t *testing.T) {
 		if code != 0 || len(lines) != 6 || !strings.Contains(lines[1], "2026-05-04T12:00:00Z") || !strings.Contains(lines[3], "refused") || !strings.Contains(lines[5], "15:00:00Z") {
 			t.Errorf("exit %d, %d lines:\n%s%s", code, len(lines), out, errs)
 		}
-		for args, want := range map[string]int{"": 9, "--since 2026-05-04T13:30:00Z": 3, "--session s2 --since 2026-05-04T15:00:00Z": 1, "--session s3": 0, "--since 1h": 0} {
+		for args, want := range map[string]int{"": 9, "--since 2026-05-04T13:30:00Z": 3, "--session s2 --since 2026-05-04T15:00:00Z": 1, "--session s3": 0, "--workflow session/s2": 5, "--workflow pool/default": 0, "--since 1h": 0} {
 			code, out, errs := a.ctl(append([]string{"list", "-o", "json"}, strings.Fields(args)...)...)
 			if n := strings.Count(out, "\n"); code != 0 || n != want {
 				t.Errorf("list %s: exit %d, %d records, want %d: %s", args, code, n, want, errs)
 			}
 		}
-		for _, args := range []string{"--since yesterday", "--since=-1h", "--session ../s1"} {
+		for _, args := range []string{"--since yesterday", "--since=-1h", "--session ../s1", "--session s1 --workflow pool/default", "--workflow " + strings.Repeat("x", 600)} {
 			if code, out, _ := a.ctl(append([]string{"list"}, strings.Fields(args)...)...); code != 2 {
 				t.Errorf("list %s: exit %d, %s", args, code, out)
 			}

@@ -8,12 +8,18 @@ import (
 	"iter"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// audit streams the audit records of a session and of all workers, or all there are.
+// maxWorkflowID bounds the id of a workflow whose records are asked for.
+const maxWorkflowID = 512
+
+// audit streams the audit records of a session or of another workflow, and those of all
+// workers, or all there are. With a schedule's id, those of all firings come, too.
 // Nothing of them is verified: the caller does that.
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 	entities := []string{""}
@@ -23,6 +29,16 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		entities = []string{"session/" + session, "worker"}
+	}
+	if workflow := r.URL.Query().Get("workflow"); workflow != "" {
+		if len(workflow) > maxWorkflowID {
+			s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the workflow id has %d bytes, and %d at most are allowed", len(workflow), maxWorkflowID))
+			return
+		}
+		entities = []string{workflow, "worker"}
+		if strings.HasPrefix(workflow, protocol.ScheduleOrigins) {
+			entities[0] = strings.TrimSuffix(protocol.ScheduleOrigins, "/")
+		}
 	}
 	st := newStream(w)
 	for _, entity := range entities {
@@ -45,13 +61,15 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 // maxAuditEvent bounds the JSON of an event with a record. JSON writes a byte as six at most.
 const maxAuditEvent = 6*(audit.MaxLine+1) + 1<<10
 
-// Audit returns the lines of the audit records that the store has: those of a session and of
-// workers, or all if session is empty. Some may come twice.
-func (c *Client) Audit(ctx context.Context, session string) iter.Seq2[string, error] {
+// Audit returns the lines of the audit records that the store has: those of a workflow and of
+// workers, or all if workflow is empty. Some may come twice, and some may be of others.
+func (c *Client) Audit(ctx context.Context, workflow string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		path := "/v1/audit"
-		if session != "" {
+		if session, is := strings.CutPrefix(workflow, protocol.SessionID("")); is {
 			path += "?session=" + url.QueryEscape(session)
+		} else if workflow != "" {
+			path += "?workflow=" + url.QueryEscape(workflow)
 		}
 		resp, err := c.send(ctx, http.MethodGet, path, nil)
 		if err != nil {

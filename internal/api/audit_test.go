@@ -30,9 +30,9 @@ func (b *bench) onRecord(entity string, n int) []string {
 }
 
 // told returns the records that a client gets.
-func told(t *testing.T, c *Client, session string) (lines []string, err error) {
+func told(t *testing.T, c *Client, workflow string) (lines []string, err error) {
 	t.Helper()
-	for line, err := range c.Audit(t.Context(), session) {
+	for line, err := range c.Audit(t.Context(), workflow) {
 		if err != nil {
 			return lines, err
 		}
@@ -55,7 +55,7 @@ func TestTheRecordsOfOneSessionComeWithTheWorkers(t *testing.T) {
 		}
 	}
 	ours := slices.Concat(own, worker, next)
-	got, err := told(t, c.as("ann"), "s1")
+	got, err := told(t, c.as("ann"), "session/s1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,15 +64,22 @@ func TestTheRecordsOfOneSessionComeWithTheWorkers(t *testing.T) {
 		t.Fatal(err)
 	}
 	same("all", got, slices.Concat(ours, others))
+	pool, nightly := c.onRecord("pool/default/run-1", 1), c.onRecord("schedule/nightly-2026-05-04T12:00:00Z/run-1", 1)
+	for workflow, want := range map[string][]string{"pool/default": pool, "schedule/nightly": nightly, "batch/s1": others[2:], "../session": nil} {
+		if got, err = told(t, c.as("ann"), workflow); err != nil {
+			t.Fatal(err)
+		}
+		same("of "+workflow, got, slices.Concat(want, worker))
+	}
 	for _, session := range []string{"../worker", "s1/run", "s1\n", "-"} {
 		var e *Error
-		if lines, err := told(t, c.as("ann"), session); !errors.As(err, &e) || e.Kind != ErrBadInput || len(lines) > 0 {
+		if lines, err := told(t, c.as("ann"), "session/"+session); !errors.As(err, &e) || e.Kind != ErrBadInput || len(lines) > 0 {
 			t.Errorf("session %q: %d records, %v", session, len(lines), err)
 		}
 	}
 	for _, who := range []string{"vic", "olga", "own", "nobody"} {
 		var e *Error
-		if lines, err := told(t, c.as(who), "s1"); !errors.As(err, &e) || e.Kind != ErrForbidden || len(lines) > 0 {
+		if lines, err := told(t, c.as(who), "session/s1"); !errors.As(err, &e) || e.Kind != ErrForbidden || len(lines) > 0 {
 			t.Errorf("%s, who has no role for it: %d records, %v", who, len(lines), err)
 		}
 	}
@@ -86,7 +93,7 @@ func TestALineThatIsTooLongForARecordIsCutAndStaysOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.onRecord("session/s1/run-2", 1)
-	lines, err := told(t, b.client(""), "s1")
+	lines, err := told(t, b.client(""), "session/s1")
 	if err != nil || len(lines) != 2 || len(lines[0]) != audit.MaxLine+1 {
 		t.Fatalf("%d lines, %v", len(lines), err)
 	}

@@ -34,6 +34,7 @@
 //	GET  /v1/snapshots/{id}                  a manifest
 //	GET  /v1/snapshots/{id}/export           a plain tar archive *
 //	GET  /v1/audit?session=ID                audit records as JSON lines, some of them twice: of a session and of workers, or all
+//	GET  /v1/audit?workflow=ID               the same for any workflow; with a schedule's id, of all firings
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
 //	POST /v1/access/why                      WhyAsked → access.Answer: which binding allows something, or why none does
 //	GET  /v1/api-tokens                      the API tokens of programs, a list of access.Token

@@ -39,14 +39,7 @@ type Left struct {
 }
 
 // A Batch is records to be written, the oldest first.
-type Batch struct {
-	Entity string   `json:"entity"`
-	First  int64    `json:"first"` // seq of the first line
-	Lines  []string `json:"lines"`
-}
-
-// Last returns the seq of the newest record of a batch.
-func (b *Batch) Last() int64 { return b.First + int64(len(b.Lines)) - 1 }
+type Batch = protocol.AuditBatch
 
 // Add appends a record, and sets its entity, seq and prev.
 func (c *Chain) Add(r Record) {

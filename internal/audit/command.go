@@ -1,10 +1,21 @@
 package audit
 
 import (
+	"os/user"
+	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/internal/command"
 )
+
+// UnixUser returns the user of this process. Workflow code records it.
+var UnixUser = sync.OnceValue(func() string {
+	u, err := user.Current()
+	if err != nil {
+		return "unknown"
+	}
+	return u.Username
+})
 
 // OfCommand returns the record of a command, without principal and outcome: only the
 // caller that verified the signature knows the principal.

@@ -145,10 +145,10 @@ func (r Record) proven() error {
 		return errors.New("its message has another digest of the arguments")
 	case clip(s.Workflow, maxText) != r.Object:
 		return fmt.Errorf("its message is for %.100q and not for its object", s.Workflow)
-	case !slices.Contains(namesOf[r.Verb], s.Name):
+	case !Knows(r.Verb, s.Name):
 		return fmt.Errorf("its message is a command %.100q, and that is none of %.100q", s.Name, r.Verb)
 	}
-	if err := r.near(s.At); err != nil {
+	if err := r.near(s.At, slices.Contains(stands, s.Name)); err != nil {
 		return err
 	}
 	if e.Cut {
@@ -164,7 +164,10 @@ func (r Record) proven() error {
 	return nil
 }
 
-// namesOf has the commands of a session by the verb that a principal needs for them.
+// Knows reports whether a principal needs a verb for the commands of a name.
+func Knows(verb, name string) bool { return slices.Contains(namesOf[verb], name) }
+
+// namesOf has the commands by the verb that a principal needs for them.
 var namesOf = map[string][]string{
 	"session.start":     {protocol.TypeSession},
 	"session.message":   {protocol.SignalMessage, protocol.SignalUnsend},
@@ -174,15 +177,26 @@ var namesOf = map[string][]string{
 	"session.set":       {protocol.SignalBudget, protocol.SignalSet, protocol.SignalModels},
 	"session.park":      {protocol.SignalPark, protocol.SignalArchive, protocol.SignalUnarchive, protocol.SignalResume},
 	"session.exec":      {protocol.UpdatePush},
-	"snapshot.write":    {protocol.SignalSnapshot},
+	"snapshot.write":    {protocol.SignalSnapshot, protocol.TypePrune, protocol.TypeCheckSnapshots},
+	"host.write": {protocol.UpdatePutHost, protocol.UpdatePutHosts, protocol.UpdateRemoveHost, protocol.UpdateSetHost, protocol.UpdateSetPool, protocol.UpdatePausePool,
+		protocol.TypeProvision, protocol.TypeCheck, protocol.TypeScan},
+	"host.exec": {protocol.TypeExec},
+	"seed.write": {protocol.UpdatePutSeed, protocol.UpdateSetSeed, protocol.UpdateReviveSeed, protocol.UpdateDeleteSeed, protocol.UpdateVerifySeed,
+		protocol.TypeCapture, protocol.TypeLogin, protocol.TypeRotate},
+	"seed.export":    {protocol.UpdateExportSeed},
+	"batch.run":      {protocol.TypeBatch, protocol.SignalCancelBatch, protocol.SignalRetryBatch, protocol.SignalSetBatch},
+	"schedule.write": {protocol.TypeFire},
 }
+
+// stands are the commands that count again and again, for as long as a Schedule exists.
+var stands = []string{protocol.TypeFire}
 
 // maxWait is how old a command may be that Temporal kept while no worker was up. The clocks of
 // its signer, a worker and Temporal differ.
 const maxWait = 24 * time.Hour
 
 // near reports whether a command could count when the record was made.
-func (r Record) near(signed string) error {
+func (r Record) near(signed string, stands bool) error {
 	at, err := time.Parse(time.RFC3339Nano, r.At)
 	if err != nil {
 		return fmt.Errorf("its time cannot be read: %w", err)
@@ -191,7 +205,7 @@ func (r Record) near(signed string) error {
 	if err != nil {
 		return fmt.Errorf("the time of its message cannot be read: %w", err)
 	}
-	if d := at.Sub(was); d < -2*command.MaxSkew || d > maxWait+2*command.MaxSkew {
+	if d := at.Sub(was); d < -2*command.MaxSkew || d > maxWait+2*command.MaxSkew && !stands {
 		return fmt.Errorf("its message was signed at %s, and could not count at %s", signed, r.At)
 	}
 	return nil

@@ -38,24 +38,31 @@ func StartVerdict(ctx workflow.Context) Verdict {
 
 // Claim returns an error if a start that was signed was used before: anybody who may write
 // to Temporal can start an ended workflow again with its own input. It waits for the store.
-// It also returns an error if what in asks about the start is refused.
+// It also returns an error if what in asks about the start is refused. The records of the
+// workflow's ledger go along.
 func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart) error {
 	if v.Nonce == "" && in.Reads == nil && in.Owns == nil || Version(ctx) < 2 {
 		return nil
 	}
 	info := workflow.GetInfo(ctx)
 	in.Workflow, in.Run, in.Nonce, in.At = info.WorkflowExecution.ID, info.FirstRunID, v.Nonce, v.At
+	var l *Ledger
+	if g, ok := ctx.Value(gatedKey{}).(*gated); ok {
+		l = g.ledger
+	}
+	in.Audit = l.batch()
 	var out protocol.StartClaimed
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: time.Minute, Summary: "has this start been used before?",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second},
 	}), protocol.ActivityClaimStart, in).Get(ctx, &out)
-	if err != nil {
-		return err
+	if err == nil {
+		v.Refused = out.Refused
+		if v.Refused == "" && (out.Run != in.Run || out.Nonce != in.Nonce) {
+			v.Refused = "the answer on record is that to another start"
+		}
+		err = refusal(name, v)
 	}
-	v.Refused = out.Refused
-	if v.Refused == "" && (out.Run != in.Run || out.Nonce != in.Nonce) {
-		v.Refused = "the answer on record is that to another start"
-	}
-	return refusal(name, v)
+	l.claimed(out.Audited, err)
+	return err
 }

@@ -35,6 +35,7 @@ type Verdict struct {
 	At        time.Time `json:"at,omitzero"`
 	Access    string    `json:"access,omitempty"` // digest of the file in force
 	Binding   string    `json:"binding,omitempty"`
+	User      string    `json:"user,omitempty"` // the worker's, if its commands are not signed
 }
 
 // Judge says whether a command counts, by the clock of this machine. Workflow code records

@@ -54,6 +54,7 @@ type stage struct {
 
 	mu      sync.Mutex
 	refused []audit.Record
+	records []string // audit records of workflows
 }
 
 // onRecord returns the records of what our workers refused on an object.
@@ -188,6 +189,30 @@ func remembers(ctx workflow.Context, _ string) (string, error) {
 	return out, v.Get(&out)
 }
 
+// pools takes hosts, and keeps a ledger.
+func pools(ctx workflow.Context, in struct{}) (protocol.AuditHead, error) {
+	var chain audit.Chain
+	l := Record(ctx, &chain)
+	err := workflow.SetUpdateHandler(ctx, protocol.UpdatePutHost, func(_ workflow.Context, in protocol.PutHost) (string, error) {
+		return in.Spec.Name, nil
+	})
+	if err != nil {
+		return protocol.AuditHead{}, err
+	}
+	l.Keep()
+	workflow.GetSignalChannel(ctx, protocol.SignalRenew).Receive(ctx, nil)
+	l.finish()
+	return *chain.Newest(), nil
+}
+
+// write keeps audit records, and returns the newest.
+func (s *stage) write(b audit.Batch) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.records = append(s.records, b.Lines...)
+	return b.Last()
+}
+
 // work runs our worker.
 func (s *stage) work(c client.Client) worker.Worker {
 	s.t.Helper()
@@ -214,9 +239,18 @@ func (s *stage) work(c client.Client) worker.Worker {
 		out.Run, out.Nonce = in.Run, in.Nonce
 		if by, used := s.claims.LoadOrStore(in.Nonce, in.Run); used && by != in.Run {
 			out.Refused = "it was started before"
+		} else if in.Audit != nil {
+			out.Audited = s.write(*in.Audit)
 		}
 		return out, nil
 	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
+	w.RegisterActivityWithOptions(func(_ context.Context, in audit.Batch) (out struct {
+		Seq int64 `json:"seq"`
+	}, _ error) {
+		out.Seq = s.write(in)
+		return out, nil
+	}, activity.RegisterOptions{Name: protocol.ActivityWriteAudit})
+	w.RegisterWorkflowWithOptions(pools, workflow.RegisterOptions{Name: protocol.TypeHostPool})
 	s.start(w)
 	return w
 }
@@ -502,6 +536,16 @@ func TestOnlyItsSignedStartRunsAWorkflow(t *testing.T) {
 	if got := s.onRecord("batch/many"); len(got) != 1 || got[0].Verb != string(access.BatchRun) || got[0].Principal != "ann" {
 		t.Errorf("a batch that was started again is on record as %+v", got)
 	}
+	// Each start that ran is on record once.
+	logs, fault := audit.Sort(s.records)
+	if fault != nil || len(logs) != 2 {
+		t.Errorf("%d starts are on record, want 2: %v", len(logs), fault)
+	}
+	for _, l := range logs {
+		if fault := l.Verify(nil); fault != nil || len(l.Records) != 1 || l.Records[0].Principal != "ann" || l.Records[0].Source != audit.Key {
+			t.Errorf("%s is on record as %+v: %v", l.Entity, l.Records, fault)
+		}
+	}
 	// What was refused is on record.
 	for object, want := range map[string]struct {
 		principal, source, reason string
@@ -570,4 +614,83 @@ func TestWorkersThatComeToRequireAuthorityTakeWhatBeganBefore(t *testing.T) {
 	}
 	hears("after", c, "map[message:1]")
 	hears("before", c, "map[found:2 message:1]")
+}
+
+// An update costs what it did, and one marker. Its record is in the store when it is answered.
+func TestTheRecordOfAnAcceptedUpdateCostsOneEvent(t *testing.T) {
+	s := newStage(t)
+	w := s.work(s.ours)
+	id := protocol.PoolID("")
+	run := s.begin(s.ours, id, protocol.TypeHostPool, struct{}{})
+	put := func(name string, signed bool) (events []enums.EventType, err error) {
+		before := len(s.history(id, ""))
+		in := protocol.PutHost{Spec: protocol.HostSpec{Name: name, Address: "192.0.2.1"}}
+		var arg any = in
+		if signed {
+			arg = s.signed(id, protocol.UpdatePutHost, in)
+		}
+		h, err := s.thief.UpdateWorkflow(s.ctx, client.UpdateWorkflowOptions{WorkflowID: id, UpdateName: protocol.UpdatePutHost, Args: []any{arg}, WaitForStage: client.WorkflowUpdateStageCompleted})
+		if err == nil {
+			err = h.Get(s.ctx, nil)
+		}
+		for _, e := range s.history(id, "")[before:] {
+			events = append(events, e.GetEventType())
+		}
+		return events, err
+	}
+	if _, err := put("web-0", true); err != nil {
+		t.Fatal(err)
+	}
+	for n := 2; n <= 4; n++ {
+		if n == 3 { // another worker goes on
+			w.Stop()
+			worker.PurgeStickyWorkflowCache()
+			w = s.work(s.ours)
+		}
+		events, err := put(fmt.Sprintf("web-%d", n), true)
+		markers := 0
+		for _, e := range events {
+			if e == enums.EVENT_TYPE_MARKER_RECORDED {
+				markers++
+			}
+		}
+		if n == 3 { // after a sticky queue that nobody polls
+			events = nil
+		}
+		if err != nil || markers != 1 || len(events) > 6 {
+			t.Errorf("update %d: %v, %v", n, events, err)
+		}
+		s.mu.Lock()
+		if len(s.records) != n {
+			t.Errorf("%d records are in the store after %d updates", len(s.records), n)
+		}
+		s.mu.Unlock()
+		if events, err := put("web-9", false); err == nil || len(events) > 0 {
+			t.Errorf("a refused update: %v, %v", events, err)
+		}
+	}
+	defer func() { w.Stop() }()
+	s.signal(s.ours, id, protocol.SignalRenew, protocol.Renew{})
+	var head protocol.AuditHead
+	if err := run.Get(s.ctx, &head); err != nil {
+		t.Fatal(err)
+	}
+	logs, fault := audit.Sort(s.records)
+	if fault != nil || len(logs) != 1 {
+		t.Fatalf("%d chains, %v", len(logs), fault)
+	}
+	if fault := logs[0].Verify(&head); fault != nil || len(logs[0].Records) != 4 {
+		t.Errorf("%d records, %v", len(logs[0].Records), fault)
+	}
+}
+
+// A record of a command that verification does not know would never hold.
+func TestVerificationKnowsEverySignedCommand(t *testing.T) {
+	for _, all := range []map[string]rule{updates, starts} {
+		for name, r := range all {
+			if r.verb != "" && !audit.Knows(string(r.verb), name) {
+				t.Errorf("verification does not know that %s needs %s", name, r.verb)
+			}
+		}
+	}
 }

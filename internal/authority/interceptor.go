@@ -52,6 +52,8 @@ type gated struct {
 	refused func(audit.Record)
 	hosts   *hostLabels
 	nonces  *command.Nonces // see Remember
+	ledger  *Ledger         // see Record
+	started func(*Ledger) audit.Record
 }
 
 // ExecuteWorkflow refuses a start that nobody may give. Whether a worker wrote the input is
@@ -86,12 +88,18 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
 				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
 			}
-			return g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
+			v := g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
+			v.User = g.user()
+			return v
 		}).Get(&v)
 		if err == nil {
 			err = refusal(name, v)
 		}
+		if err == nil {
+			g.started = starting(name, r, in.Args, v)
+		}
 		if err == nil && !claimed[name] {
+			g.recordBegun(ctx, v)
 			c := protocol.ClaimStart{Schedule: standsFor(in.Args)}
 			if claimsHost {
 				c.Judge = &protocol.JudgeStart{Principal: v.Principal, Groups: v.Groups, Verb: string(r.verb), Type: name, Host: *to, Seed: concerns(in.Args[0])[0].Seed}
@@ -103,9 +111,11 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			return nil, err
 		}
 		ctx = workflow.WithValue(ctx, verdictKey{}, v)
-		given := in.Args
+		given, own := in.Args, g.ledger // nil if the workflow opens one
 		in.Args = grouped(named(in.Args), v.Groups)
+		own.Keep()
 		out, err := g.Next.ExecuteWorkflow(ctx, in)
+		own.finish()
 		if claimed[name] { // its own Claim may have refused it
 			g.recordStart(ctx, name, r, given, v.Principal, err)
 		}
@@ -123,6 +133,29 @@ func (g *gated) recordStart(ctx workflow.Context, name string, r rule, args []an
 	}
 	r.verb = cmp.Or(r.verb, access.Verb(name))
 	g.record(ctx, name, r, args, who, err)
+}
+
+// recordBegun opens a ledger with the start of a workflow that takes no commands. Checks that
+// maintenance begins are no commands.
+func (g *gated) recordBegun(ctx workflow.Context, v Verdict) {
+	if Version(ctx) < 2 || v.Principal == access.Worker {
+		return
+	}
+	g.ledger = open(ctx, new(audit.Chain), v.User)
+	g.ledger.add(g.started(g.ledger))
+}
+
+// starting returns what makes the record of an accepted start. What a schedule starts is on
+// record as what was signed: a command to the Schedule.
+func starting(name string, r rule, args []any, v Verdict) func(*Ledger) audit.Record {
+	return func(l *Ledger) audit.Record {
+		object := cmp.Or(standsFor(args), workflow.GetInfo(l.ctx).WorkflowExecution.ID)
+		var raw []byte
+		if len(args) == 1 {
+			raw, _ = command.Marshal(args[0]) // if it cannot be marshalled, the record has no evidence
+		}
+		return l.record(object, name, r.verb, raw, v.Principal, nil)
+	}
 }
 
 // standsFor returns the Schedule of a standing command, or "".
@@ -229,7 +262,11 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		}
 		uctx, _ := args[0].Interface().(workflow.Context)
 		h.gate.took(uctx, given)
-		return called(reflect.ValueOf(handler), args)
+		answered := h.gate.ledger.begun(name, r, given)
+		res := called(reflect.ValueOf(handler), args)
+		err, _ := res[len(res)-1].Interface().(error)
+		answered(err)
+		return res
 	}).Interface(), opts)
 }
 

@@ -19,6 +19,8 @@ type ClaimStart struct {
 	Reads *StartReads `json:"reads,omitempty"`
 	// Judge, if set, is to be judged with what is known of the host.
 	Judge *JudgeStart `json:"judge,omitempty"`
+	// Audit has records to be written if the start counts.
+	Audit *AuditBatch `json:"audit,omitempty"`
 	// Owns, if set, takes the id of a session for its owner.
 	Owns *SessionOwner `json:"owns,omitempty"`
 }
@@ -62,4 +64,6 @@ type StartClaimed struct {
 	Refused string `json:"refused,omitempty"`
 	Run     string `json:"run,omitempty"`
 	Nonce   string `json:"nonce,omitempty"`
+	// Audited is the newest record that was written.
+	Audited int64 `json:"audited,omitempty"`
 }

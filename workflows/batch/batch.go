@@ -39,6 +39,7 @@ func runBatch(ctx workflow.Context, every kit.Intervals, in Input) (End, error) 
 	if err := authority.Claim(b.ctx, protocol.TypeBatch, authority.StartVerdict(ctx), protocol.ClaimStart{}); err != nil {
 		return End{}, err
 	}
+	b.ledger.Keep()
 	return b.run()
 }
 
@@ -55,6 +56,8 @@ type batch struct {
 	ended workflow.ReceiveChannel
 	ctrls []batchDoor
 	entry *admit.Door
+
+	ledger *authority.Ledger
 
 	starting *call[batches.StartItemsResult]
 	keeping  *call[batches.RecordResultsResult]
@@ -104,6 +107,10 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 	if st := in.Carry; b.entry.Signed && isRoot(ctx) && st != nil && len(st.Running)+len(st.Again)+len(st.Early) > 0 {
 		return nil, kit.Refuse(protocol.RefusedForbidden, "start batch %s: it has the state of a run that has not ended, and only that run may pass it on", in.ID)
 	}
+	b.ledger = authority.Record(ctx, &b.st.Audit)
+	if !isRoot(ctx) && in.Carry == nil {
+		b.ledger.Did(in.Judged, access.BatchRun, "begun by "+in.Origin)
+	}
 	b.ended = workflow.GetSignalChannel(ctx, protocol.SignalSessionEnded)
 	b.listen(ctx, protocol.SignalCancelBatch, func(raw []byte) error { return take(raw, b.cancel) })
 	b.listen(ctx, protocol.SignalRetryBatch, func(raw []byte) error { return take(raw, b.retry) })
@@ -118,6 +125,7 @@ func newBatch(ctx workflow.Context, in Input) (*batch, error) {
 	workflow.Go(b.ctx, func(gctx workflow.Context) {
 		ctx.Done().Receive(gctx, nil)
 		b.cancel(protocol.CancelBatch{By: "temporal"})
+		b.ledger.Did("temporal", access.BatchRun, "the workflow was cancelled through Temporal")
 		b.asked = true
 	})
 	return b, nil
@@ -222,10 +230,11 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			plain, _, err := b.entry.Signal(d.name, access.BatchRun, raw)
+			plain, who, err := b.entry.Signal(d.name, access.BatchRun, raw)
 			if err == nil {
 				err = d.take(plain)
 			}
+			b.ledger.Command(d.name, access.BatchRun, raw.Payload().GetData(), who, err)
 			if err != nil {
 				b.log.Warn("signal refused", "reason", err.Error())
 				continue

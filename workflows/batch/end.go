@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/admit"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -139,12 +140,18 @@ func (b *batch) end() (end End, done bool, err error) {
 	b.wake.Off()
 	b.publish()
 	b.tellEnded()
+	b.ledger.End()
+	if err := workflow.Await(b.ctx, func() bool { b.drain(); return b.ledger.Settled() }); err != nil {
+		return End{}, false, err
+	}
 	if goesOn() {
 		b.in.Notify = "" // notified already
 		return End{}, false, nil
 	}
 	b.st.Failed, b.st.Dropped = merged(b.st.Failed), merged(b.st.Dropped)
-	return End{View: b.view(), Spec: b.in.Spec, State: b.st}, true, nil
+	last := *b.st
+	last.Audit = audit.Chain{} // who begins the batch again begins another chain
+	return End{View: b.view(), Spec: b.in.Spec, State: &last}, true, nil
 }
 
 func (b *batch) tellEnded() {

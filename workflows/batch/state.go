@@ -7,6 +7,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -50,6 +51,7 @@ type BatchState struct {
 	Error     *protocol.Failure     `json:"error,omitempty"`
 	PauseTill time.Time             `json:"pause_till,omitzero"` // no sessions start before it
 	Commands  command.Nonces        `json:"commands,omitzero"`   // that were signed
+	Audit     audit.Chain           `json:"audit,omitzero"`      // records that may not be in the store
 }
 
 // batchItem is an item whose session exists or, if Session is empty, is being started.

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -39,6 +40,8 @@ type State struct {
 	NoList *kit.Trouble `json:"no_list,omitempty"`
 	// Commands are those that were signed, so that each counts once.
 	Commands command.Nonces `json:"commands,omitzero"`
+	// Audit has the records of accepted commands that may not be in the store.
+	Audit audit.Chain `json:"audit,omitzero"`
 }
 
 // Host is a host of the zone, with what is known of it.
@@ -111,6 +114,7 @@ func runPool(ctx workflow.Context, every kit.Intervals, in Input) error {
 		p.st = &State{Hosts: []Host{{Spec: protocol.HostSpec{Name: protocol.LocalHost}, Slots: defaultSlots}}, Calling: true}
 	}
 	authority.Remember(ctx, &p.st.Commands)
+	authority.Record(ctx, &p.st.Audit).Keep()
 	if err := p.listen(); err != nil {
 		return err
 	}

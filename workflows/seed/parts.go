@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/ruling"
 )
@@ -34,6 +35,8 @@ type seed struct {
 	checks   *checksPart
 	recovery *recoveryPart
 	members  *membersPart
+
+	ledger *authority.Ledger
 
 	acq workflow.ReceiveChannel
 	rel workflow.ReceiveChannel

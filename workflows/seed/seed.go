@@ -7,6 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -55,6 +56,8 @@ type State struct {
 	First int64 `json:"first,omitempty"`
 	// Commands are those that were signed, so that each counts once.
 	Commands command.Nonces `json:"commands,omitzero"`
+	// Audit has the records of accepted commands that may not be in the store.
+	Audit audit.Chain `json:"audit,omitzero"`
 }
 
 // Run returns the workflow Seed.
@@ -71,6 +74,8 @@ func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 		s.st.First = s.st.Epoch
 	}
 	authority.Remember(ctx, &s.st.Commands)
+	s.ledger = authority.Record(ctx, &s.st.Audit)
+	s.ledger.Keep()
 	if err := s.listen(); err != nil {
 		return err
 	}
@@ -155,8 +160,10 @@ func updating[In, Out any](s *seedCore, name string, check func(In) error, take 
 		}})
 }
 
-// bury purges a deleted seed once no fetch goes on. Meanwhile it refuses requests.
+// bury purges a deleted seed once no fetch goes on, and writes its last audit records.
+// Meanwhile it refuses requests.
 func (s *seed) bury() error {
+	s.ledger.End()
 	var purged workflow.Future
 	for {
 		if s.recovery.fetched() {
@@ -169,7 +176,7 @@ func (s *seed) bury() error {
 		s.holders.serve()
 		s.members.tellPools()
 		done := func() bool {
-			return (!s.st.Purge || purged != nil && purged.IsReady()) && workflow.AllHandlersFinished(s.ctx)
+			return (!s.st.Purge || purged != nil && purged.IsReady()) && workflow.AllHandlersFinished(s.ctx) && s.ledger.Settled()
 		}
 		if err := workflow.Await(s.ctx, func() bool { s.drain(); return s.work || s.recovery.fetched() || done() }); err != nil {
 			return err

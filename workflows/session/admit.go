@@ -8,6 +8,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/owned"
@@ -61,20 +62,20 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 		goesOn := info.ContinuedExecutionRunID != "" // authority.Interceptor admits only what a worker passed on
 		switch {
 		case k == nil || in.Carry != nil && goesOn:
-			return admission{Signed: k != nil, User: unixUser()}
+			return admission{Signed: k != nil, User: audit.UnixUser()}
 		case in.Carry != nil:
-			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
+			return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: "it has the state of an earlier run, and only that run may pass it on"}}
 		case info.ParentWorkflowExecution != nil && in.Auth == nil && authority.BegunByWorker(ctx):
 			if in.Judged == "" {
-				return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: "its firing began before commands were judged here: the next one starts another session"}}
+				return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: "its firing began before commands were judged here: the next one starts another session"}}
 			}
-			return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
+			return admission{Signed: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
 		}
 		raw, err := command.Marshal(in)
 		if err != nil {
-			return admission{Signed: true, User: unixUser(), Start: authority.Verdict{Refused: err.Error()}}
+			return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
-		return admission{Signed: true, User: unixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
+		return admission{Signed: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
 			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Kind: command.Start, Raw: raw, Waited: admit.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),

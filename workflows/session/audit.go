@@ -2,8 +2,6 @@ package session
 
 import (
 	"fmt"
-	"os/user"
-	"sync"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -40,15 +38,6 @@ type auditPart struct {
 	set     bool                // the alarm is set
 	resting bool                // the session waits for something to do
 }
-
-// unixUser returns the user of this worker. Workflow code records it.
-var unixUser = sync.OnceValue(func() string {
-	u, err := user.Current()
-	if err != nil {
-		return "unknown"
-	}
-	return u.Username
-})
 
 // record adds a record. Sessions that began before v0.2 have none.
 func (s *core) record(r audit.Record) {

@@ -30,17 +30,21 @@ func Command(a *core.App) *cobra.Command {
 const (
 	maxRecords = 2_000_000
 	maxBytes   = 1 << 30
+	// maxWorkflow bounds the id of a workflow.
+	maxWorkflow = 512
 )
 
 // A filter says which records are wanted.
 type filter struct {
-	session string
-	since   string
-	from    time.Time
+	session  string
+	workflow string
+	since    string
+	from     time.Time
 }
 
 func (f *filter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.session, "session", "", "only records about session `ID`")
+	c.Flags().StringVar(&f.workflow, "workflow", "", "only records about the workflow or Schedule `ID`, as in pool/default, seed/team, batch/nightly or schedule/nightly")
 	c.Flags().StringVar(&f.since, "since", "", "only records from a `TIME` on: 2026-05-04T12:00:00Z, or 24h for the last day")
 }
 
@@ -49,6 +53,13 @@ func (f *filter) check(doing string) error {
 		if err := core.CheckName("session id", f.session); err != nil {
 			return err
 		}
+		if f.workflow != "" {
+			return core.Usage("%s: --session and --workflow are both given", doing)
+		}
+		f.workflow = protocol.SessionID(f.session)
+	}
+	if len(f.workflow) > maxWorkflow {
+		return core.Usage("%s: the workflow id has %d bytes, and %d at most are allowed", doing, len(f.workflow), maxWorkflow)
 	}
 	if f.since == "" {
 		return nil
@@ -70,35 +81,39 @@ func (f *filter) wants(r audit.Record) bool {
 	if at, err := time.Parse(time.RFC3339Nano, r.At); err != nil || at.Before(f.from) {
 		return false
 	}
-	if f.session == "" {
-		return true
-	}
-	own := protocol.SessionID(f.session)
-	return strings.HasPrefix(r.Entity, own+"/") || r.Object == own
+	return f.workflow == "" || strings.HasPrefix(r.Entity, f.workflow+"/") || r.Object == f.workflow
 }
 
-// read returns the records of the store, and those that the session still has. head is the
-// newest record as the session reports it, or nil if the session cannot be asked.
+// named says whose records are wanted.
+func (f *filter) named() string {
+	if f.session != "" {
+		return "session " + f.session
+	}
+	return "workflow " + f.workflow
+}
+
+// read returns the records of the store, and those that the workflow still has. head is the
+// newest record as the workflow reports it, or nil if it cannot be asked.
 func read(ctx context.Context, a *core.App, doing string, f filter) (lines []string, head *protocol.AuditHead, err error) {
 	t, worker, err := conn.StoreWorker(ctx, a)
 	if err != nil {
 		return nil, nil, err
 	}
-	if f.session != "" {
+	if f.workflow != "" {
 		// The head is read before the store, which may then have later records and must have
 		// all earlier ones.
 		var v protocol.AuditView
-		_, err := t.AskEither(ctx, doing, protocol.SessionID(f.session), protocol.QueryAudit, &v)
+		_, err := t.AskEither(ctx, doing, f.workflow, protocol.QueryAudit, &v)
 		switch {
 		case err == nil:
 			head, lines = v.Head, v.Waiting
 		case core.ExitCode(err) == core.ExitNotFound:
-			a.Note("Temporal no longer knows session %s: nobody can tell which record was its newest", f.session)
+			a.Note("Temporal no longer knows %s: nobody can tell which record was its newest", f.named())
 		default:
-			a.Note("session %s does not tell its newest record: %v", f.session, err)
+			a.Note("%s does not tell its newest record: %v", f.named(), err)
 		}
 	}
-	stored, err := gather(doing, worker.Audit(ctx, f.session), maxRecords, maxBytes)
+	stored, err := gather(doing, worker.Audit(ctx, f.workflow), maxRecords, maxBytes)
 	return append(lines, stored...), head, err
 }
 
@@ -109,7 +124,7 @@ func gather(doing string, all iter.Seq2[string, error], records, bytes int) (lin
 			return nil, conn.APIFailure(doing, err)
 		}
 		if records, bytes = records-1, bytes-len(line); records < 0 || bytes < 0 {
-			return nil, core.Failed("%s: there are more than %d records or %d bytes", doing, maxRecords, maxBytes).Hinted("name a session with --session")
+			return nil, core.Failed("%s: there are more than %d records or %d bytes", doing, maxRecords, maxBytes).Hinted("name a session with --session, or a workflow with --workflow")
 		}
 		lines = append(lines, line)
 	}
@@ -122,7 +137,7 @@ func listCommand(a *core.App) *cobra.Command {
 		Use: "list", Short: "who did what, and what was refused", Args: cobra.NoArgs,
 		Long: `Lists records in the order of their time. Records of refused updates are in chains of the
 workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
-		Example: "  ctl audit list --session release-42\n  ctl audit list --since 24h -o json",
+		Example: "  ctl audit list --session release-42\n  ctl audit list --workflow pool/default\n  ctl audit list --since 24h -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			const doing = "list audit records"
 			if err := f.check(doing); err != nil {
@@ -275,8 +290,8 @@ func verifyCommand(a *core.App) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "whether records were changed, removed or added", Args: cobra.MaximumNArgs(1),
-		Long: `Verifies each chain of records and their signatures. With --session it also asks the session for
-its newest record, and verifies that it is there. With FILE it verifies what
+		Long: `Verifies each chain of records and their signatures. With --session or --workflow it also asks the
+workflow for its newest record, and verifies that it is there. With FILE it verifies what
 ` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Exit 0: all chains hold.
 Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
 a record since then are verified, from their beginnings.
@@ -367,7 +382,7 @@ func split(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// verify judges records. If a session reports a head and has no record at all, its chain was
+// verify judges records. If a workflow reports a head and has no record at all, its chain was
 // removed.
 func verify(lines []string, head *protocol.AuditHead, f filter, rules *access.Access) verified {
 	v := verified{Faults: []*audit.Fault{}}
