@@ -58,7 +58,7 @@ c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
-# Four packages run at a time: an end-to-end test keeps half a core busy and waits otherwise.
+# Four packages run at a time: an end-to-end test uses about half a core, and waits for the rest of the time.
 # Packages are run in the order that they are named in: those that take longest go first, so
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.

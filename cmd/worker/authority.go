@@ -154,9 +154,9 @@ func signingKey(conf *config.Config) (ssh.Signer, error) {
 	return key, nil
 }
 
-// checkAuthority checks what a worker with authority: required signs with. What it signs
-// with a key that the access file does not list would be refused: sessions of batches, and
-// logins that it captures.
+// checkAuthority checks the key with which a worker with authority: required signs. The access
+// file must list that key. Otherwise the sessions of batches, and the logins that the worker
+// captures, would be refused.
 func checkAuthority(conf *config.Config) error {
 	if conf.Authority != config.AuthorityRequired {
 		return nil
@@ -177,10 +177,10 @@ func checkAuthority(conf *config.Config) error {
 		public = cert.Key
 	}
 	if why := a.Revoked(public); why != "" {
-		return fmt.Errorf("check the worker's key %s by the access file %s: %s: make another one with ssh-keygen", conf.WorkerKey, conf.Access, why)
+		return fmt.Errorf("check the worker's key %s by the access file %s: %s: make another key with ssh-keygen, set worker_key to it, and list its public key under workers in the access file", conf.WorkerKey, conf.Access, why)
 	}
 	if !a.Workers().Has(public) {
-		return fmt.Errorf("check the worker's key %s by the access file %s: nothing lists key %s under workers, so nothing that this worker signs would count: add it there, as\nworkers:\n  - %s",
+		return fmt.Errorf("check the worker's key %s by the access file %s: the file does not list key %s under workers, so other workers would refuse what this worker signs: add it to the file:\nworkers:\n  - %s",
 			conf.WorkerKey, conf.Access, ssh.FingerprintSHA256(public), strings.TrimSpace(string(ssh.MarshalAuthorizedKey(public))))
 	}
 	return nil

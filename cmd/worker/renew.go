@@ -14,9 +14,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// renewOlder asks the workflows that began before all workers had a key and required
-// authority to continue as new. Until then they take messages that no worker marked, or
-// signals that nobody signed. since is zero if there are none.
+// renewOlder asks the workflows that began before since to continue as new. At that time, all
+// workers had a key and had authority: required. Older workflows take messages without a mark,
+// or signals without a signature. since is zero if there are no older workflows.
 func renewOlder(ctx context.Context, c client.Client, since time.Time, log *slog.Logger) error {
 	if since.IsZero() {
 		return nil

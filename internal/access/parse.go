@@ -356,14 +356,14 @@ func sameKey(line string, key ssh.PublicKey) bool {
 	return err == nil && bytes.Equal(pub.Marshal(), key.Marshal())
 }
 
-// seekAdmin warns if nobody whose signature counts can become admin.
+// seekAdmin warns if no binding gives the role admin to somebody whose signature counts.
 func (c *checker) seekAdmin() {
 	for _, b := range c.a.bindings {
 		if slices.Contains(b.roles, Admin) && slices.ContainsFunc(b.to, c.reaches) {
 			return
 		}
 	}
-	c.warn("bindings", "nobody is admin: nobody may ask a worker who may do what (%s), read audit records (%s) or make tokens (%s)", AccessRead, AuditRead, TokenWrite)
+	c.warn("bindings", "nobody is admin, so nobody may ask what other people may do (%s), read audit records (%s) or make API tokens (%s): give the role admin to a person who has a key, or who can get a certificate", AccessRead, AuditRead, TokenWrite)
 }
 
 // reaches reports whether a name of a binding stands for somebody whose signature counts. A

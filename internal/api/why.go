@@ -8,8 +8,8 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 )
 
-// A WhyAsked asks whether the access file allows somebody something. Without Groups, those of
-// the caller's own certificate count for the caller.
+// A WhyAsked asks whether the access file allows a principal to do something. If callers ask
+// about themselves without Groups, the groups of their certificate count.
 type WhyAsked struct {
 	Who    string        `json:"who"`
 	Groups []string      `json:"groups,omitempty"`
@@ -21,7 +21,7 @@ type WhyAsked struct {
 const maxWhy = 256 << 10
 
 // why answers which binding of the access file allows something, or why none does.
-// Principals ask about themselves. To ask about others needs a verb.
+// Every principal may ask about itself. A question about another one needs access.read.
 func why(s *Server, w http.ResponseWriter, r *http.Request) {
 	if s.opts.Authority == nil {
 		s.fail(w, problem(http.StatusConflict, ErrRefused, "this worker has no access file").hinted(needsRequired))

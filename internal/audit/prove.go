@@ -14,7 +14,7 @@ import (
 // What a record's evidence is worth.
 const (
 	Proved   = "proved"   // a key that counts signed it
-	Chained  = "chained"  // nobody signed it, or it was refused: only its chain proves it
+	Chained  = "chained"  // nobody signed it, or it was refused: the chain shows only that it was not changed
 	Unproved = "unproved" // its signature does not count
 )
 
@@ -63,15 +63,15 @@ func (r Record) signer(people, workers *sshsig.Allowed, revoked func(ssh.PublicK
 		return nil, "", err
 	}
 	armored, certificate, message := []byte(r.Evidence.Signature), []byte(r.Evidence.Certificate), []byte(r.Evidence.Message)
-	if key, err = sshsig.KeyOf(armored, certificate); err != nil { // not reached: proven has read it
+	if key, err = sshsig.KeyOf(armored, certificate); err != nil { // cannot happen: proven has read the signature
 		return nil, "", err
 	}
 	s, err := command.ParseStatement(message)
-	if err != nil { // the same
+	if err != nil { // cannot happen: proven has read the message
 		return key, "", err
 	}
 	at, err := time.Parse(time.RFC3339Nano, s.At)
-	if err != nil { // the same
+	if err != nil { // cannot happen: proven has read the time
 		return key, "", err
 	}
 	if why := revoked(key); why != "" {
@@ -85,7 +85,7 @@ func (r Record) signer(people, workers *sshsig.Allowed, revoked func(ssh.PublicK
 	case err != nil:
 		return key, "", err
 	case who != r.Principal:
-		return key, "", fmt.Errorf("it names %.100q, and the key of %s signed it", r.Principal, who)
+		return key, "", fmt.Errorf("the record names %.100q as principal, but the key of %s signed it", r.Principal, who)
 	}
 	if cert, ok := key.(*ssh.Certificate); ok {
 		return key, fmt.Sprintf("signed by %s, with certificate %.100q", who, cert.KeyId), nil

@@ -14,13 +14,13 @@ import (
 const change = "authority"
 
 // Version returns the version under which a run began, or workflow.DefaultVersion. A worker
-// with a keeper runs no older version, unless Keeper.AllowBefore allows it: anybody can leave
-// out what Temporal records of the version.
+// with a keeper refuses runs of older versions, unless Keeper.AllowBefore allows them: whoever
+// answers a task can leave out the record of the version.
 func Version(ctx workflow.Context) workflow.Version {
 	v := workflow.GetVersion(ctx, change, workflow.DefaultVersion, 2)
 	info := workflow.GetInfo(ctx)
 	if k := Of(ctx); k != nil && v < 2 && !info.WorkflowStartTime.Before(k.before) {
-		panic(refusal(info.WorkflowType.Name, Verdict{Refused: "no worker that judges commands began this run: if an older one did, set temporal.worker_payload_since of the workers to a time after its start; otherwise terminate it"}))
+		panic(refusal(info.WorkflowType.Name, Verdict{Refused: "no worker that judges commands began this run (or only one of an older version), so workers with authority: required do not go on with it. If a worker of an older version began the run, set temporal.worker_payload_since of every worker to a time after the start of the run. Otherwise terminate the workflow"}))
 	}
 	return v
 }
@@ -59,7 +59,7 @@ func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart)
 	if err == nil {
 		v.Refused = out.Refused
 		if v.Refused == "" && (out.Run != in.Run || out.Nonce != in.Nonce) {
-			v.Refused = "the answer on record is that to another start"
+			v.Refused = "the history has the answer to another start in this place, so this start does not count: start it again"
 		}
 		err = refusal(name, v)
 	}

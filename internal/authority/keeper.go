@@ -49,11 +49,11 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 	return k, nil
 }
 
-// tell logs that a file comes into force, and what of it is probably not meant.
+// tell logs that a file comes into force, and the warnings about it.
 func (k *Keeper) tell(what string, a *access.Access, more ...any) {
 	k.log.Info(what, append([]any{"file", k.path, "digest", a.Digest}, more...)...)
 	for _, w := range a.Warnings {
-		k.log.Warn("the access file says what is probably not meant", "file", k.path, "warning", w)
+		k.log.Warn("the access file is valid, but part of it is probably a mistake", "file", k.path, "warning", w)
 	}
 }
 
@@ -95,7 +95,7 @@ func (s Standing) Problem() string {
 	if !s.BrokenSince.IsZero() {
 		since = " since " + s.BrokenSince.UTC().Format(time.RFC3339)
 	}
-	return fmt.Sprintf("its access file cannot be used%s, and the last good one stays in force (digest %s, read at %s): %s", since, s.Digest, s.Since.UTC().Format(time.RFC3339), s.Broken)
+	return fmt.Sprintf("its access file has been broken%s, and the last good one stays in force (digest %s, read at %s): %s", since, s.Digest, s.Since.UTC().Format(time.RFC3339), s.Broken)
 }
 
 // Standing returns which file is in force, and why newer content is not.
@@ -146,7 +146,7 @@ func (k *Keeper) Reload() {
 		k.tell("access file read", a, "before", k.current.Digest)
 		k.current, k.since = a, k.now().UTC()
 	case was != nil:
-		k.log.Info("the access file is again the one in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
+		k.log.Info("the access file is no longer broken: its content is what is in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
 	}
 	k.brokeAt, k.toldAt = time.Time{}, time.Time{}
 }

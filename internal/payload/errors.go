@@ -48,10 +48,10 @@ func (e *Error) Error() string {
 		return fmt.Sprintf("read a payload of Temporal's for %s: %s, and is refused (%s)", e.at.describe(), e.met, e.migration())
 	}
 	if e.unjudged {
-		return fmt.Sprintf("replay an update of %s: no worker of ours accepted it, so it does not count, and the workflow waits (somebody else answers its tasks: let only workers poll the task queue, and reset the workflow to before the update; %s)", e.at.describe(), e.tagged())
+		return fmt.Sprintf("replay an update of %s: no worker of ours accepted it. The update does not count, and the workflow waits. Probably another program answers the tasks of the workflow: let only workers poll the task queue, and reset the workflow to before the update (%s)", e.at.describe(), e.tagged())
 	}
 	if errors.Is(e.Err, ErrForged) {
-		return fmt.Sprintf("read a payload of Temporal's for %s: it has no valid tag of a worker, and is refused: only a worker may write it (%s)", e.at.describe(), e.tagged())
+		return fmt.Sprintf("read a payload of Temporal's for %s: it has no valid mark of a worker, so it is refused: only a worker may write it (%s)", e.at.describe(), e.tagged())
 	}
 	if e.KeyID == "" && !e.worker {
 		return "decrypt a payload of Temporal's: it is encrypted, but not by Fairlead"
@@ -82,11 +82,11 @@ func (e *Error) migration() string {
 
 // tagged says what to do about a payload that was written before workers had a key.
 func (e *Error) tagged() string {
-	const how = "if a worker wrote it that had no key yet, set temporal.worker_payload_since of every worker to the time when all had one"
+	const how = "if a worker wrote it before that worker had a key, set temporal.worker_payload_since of every worker to the time at which all workers had one"
 	if e.since.IsZero() {
 		return how
 	}
-	return "only what began before temporal.worker_payload_since, " + e.since.UTC().Format(time.RFC3339) + ", may have none"
+	return "only workflows that began before temporal.worker_payload_since, " + e.since.UTC().Format(time.RFC3339) + ", may lack marks"
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -231,9 +231,9 @@ func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType strin
 	return o.Next.ExecuteChildWorkflow(ctx, workflowType, purposedAll(forInput(workflowType), args)...)
 }
 
-// NewContinueAsNewError returns the error that begins the next run. Only a workflow that is
-// named by its type can be continued where marks are required: the SDK compares the
-// arguments of a function with its parameters.
+// NewContinueAsNewError returns the error that begins the next run. Where marks are required,
+// wfn must be the name of a type: for a function, the SDK compares the arguments with its
+// parameters, so they cannot get a purpose.
 func (o *outbound) NewContinueAsNewError(ctx workflow.Context, wfn any, args ...any) error {
 	if name, ok := wfn.(string); ok {
 		args = purposedAll(forInput(name), args)

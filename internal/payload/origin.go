@@ -145,8 +145,8 @@ func (c *Codec) internal(at place, purpose string, began time.Time, p *commonpb.
 	return err
 }
 
-// origin says who wrote all these payloads for a workflow that began at that time. A mark
-// with a key that is not here counts as none where none is required.
+// origin says who wrote all these payloads for a workflow that began at that time. If the
+// workflow needs no marks, a mark that was made with an unknown key is ignored.
 func (c *Codec) origin(began time.Time, purpose string, payloads []*commonpb.Payload) (Origin, error) {
 	all := len(payloads) > 0
 	for _, p := range payloads {

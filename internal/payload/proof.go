@@ -15,17 +15,17 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// A replay runs no validators, so it would take an update that a stranger's worker accepted.
-// The result of an update proves that a worker of ours accepted it: its tag covers the
-// arguments. The SDK does not show recorded results to a replay, so the connection of a
-// worker reads them in the histories that it receives.
+// A replay runs no validators, so it would accept an update that somebody else's worker
+// accepted. The result of an update proves that a worker of ours accepted it, because its mark
+// covers the arguments. The SDK does not show recorded results to a replay. So the connection
+// of a worker reads them in the histories that it receives.
 
 // mostProofs bounds the memory of proofs. A proof that was dropped too early fails one
 // workflow task, and the next attempt reads the history again.
 const mostProofs = 1 << 16
 
-// proofs are the updates that workers of ours accepted, as the histories say that this
-// program received last. It is safe for concurrent use.
+// proofs has the updates that workers of ours accepted, from the histories that this program
+// has received. It is safe for concurrent use.
 type proofs struct {
 	mu    sync.Mutex
 	known map[string]bool
@@ -121,8 +121,8 @@ func (c *Codec) readsProofs(ctx context.Context, method string, req, reply any, 
 	return nil
 }
 
-// readProofs remembers which updates workers of ours accepted. What proves an update is in
-// the batch of events that accepted it, and so on the same page of a history.
+// readProofs remembers which updates workers of ours accepted. The proof of an update is in the
+// same batch of events as its acceptance, so both are on one page of a history.
 func (c *Codec) readProofs(workflowID string, events []*historypb.HistoryEvent) {
 	admitted := map[string]*updatepb.Request{}
 	accepted := map[int64]received{}

@@ -10,8 +10,9 @@ import (
 )
 
 // Inputs, results, answers and recorded values of a workflow have the same place. Their
-// purposes tell them apart: the tag of a worker covers the purpose, so what a worker wrote
-// for one purpose does not count for another. Without a purpose, it counts for none of these.
+// purposes tell them apart. The mark of a worker covers the purpose, so a payload that was
+// written for one purpose does not count for another. A payload without a purpose counts for
+// none of these.
 
 // A purposed is a value with the purpose for which a worker writes it.
 type purposed struct {

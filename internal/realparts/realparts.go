@@ -64,7 +64,7 @@ func DevServer(t testing.TB) string {
 	return name
 }
 
-// Worker returns the program of the worker.
+// Worker returns the path of the worker's program.
 func Worker(t testing.TB) string {
 	t.Helper()
 	name := Path(t, "bin", "worker")

@@ -124,12 +124,12 @@ func (a *Allowed) Certifies(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority && bytes.Equal(l.key, key.Marshal()) })
 }
 
-// MayCertify reports whether a certificate for a name could count.
+// MayCertify reports whether the list has an authority whose certificates may have a name.
 func (a *Allowed) MayCertify(name string) bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return l.authority && MatchPrincipal(l.principals, name) })
 }
 
-// Has reports whether a key is there as one of its own, and not as that of an authority.
+// Has reports whether the list has this key itself, not only as the key of an authority.
 func (a *Allowed) Has(key ssh.PublicKey) bool {
 	return slices.ContainsFunc(a.all(), func(l allowedLine) bool { return !l.authority && bytes.Equal(l.key, key.Marshal()) })
 }

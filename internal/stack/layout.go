@@ -76,10 +76,10 @@ type marking struct {
 	Required time.Time `json:"required,omitzero"`
 }
 
-// workersKey makes the key with which workers mark what they write, if necessary. m.Since
-// moves only after workers ran that marked nothing, or if the key was lost, because replays
-// depend on it. m.Required is the time of the last change to authority: required. Both are
-// zero in a new folder. workersKey must be called before the server makes its database.
+// workersKey makes the key with which workers mark what they write, if there is none. m.Since
+// changes only if workers have run that marked nothing, or if the key was lost: replays depend
+// on it. m.Required is the time of the last change to authority: required. Both are zero in a
+// new folder. Call workersKey before the server makes its database.
 func (l layout) workersKey(now time.Time, authority string) (path string, m marking, err error) {
 	path = l.in("workers.key")
 	_, err = payload.GenerateKey(path)
@@ -88,13 +88,13 @@ func (l layout) workersKey(now time.Time, authority string) (path string, m mark
 		return "", m, fmt.Errorf("make the key of workers: %w", err)
 	}
 	kept := l.in("workers.json")
-	last := lastStart{marked: true, required: true} // a start that wrote no config ran no worker
+	last := lastStart{marked: true, required: true} // stays so if no config was written: then no worker ran
 	data, err := os.ReadFile(kept)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		last = lastStart{}
 	case err != nil:
-		return "", m, fmt.Errorf("read since when workers mark what they write: %w", err)
+		return "", m, fmt.Errorf("read the time since which workers mark what they write: %w", err)
 	default:
 		if err := json.Unmarshal(data, &m); err != nil {
 			return "", m, fmt.Errorf("read %s: %w", kept, err)
@@ -115,7 +115,7 @@ func (l layout) workersKey(now time.Time, authority string) (path string, m mark
 		m.Required = now.Add(time.Second)
 	}
 	if err := writeJSON(kept, m); err != nil {
-		return "", m, fmt.Errorf("keep since when workers mark what they write: %w", err)
+		return "", m, fmt.Errorf("write the time since which workers mark what they write: %w", err)
 	}
 	return path, m, nil
 }
@@ -124,7 +124,8 @@ func (l layout) workersKey(now time.Time, authority string) (path string, m mark
 // they required authority.
 type lastStart struct{ marked, required bool }
 
-// readLast reads it from the config of those workers, if there is one.
+// readLast reads the config of the last start's first worker into last. If there is none, it
+// leaves last as it is.
 func (l layout) readLast(last *lastStart) error {
 	data, err := os.ReadFile(l.config(0))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -151,8 +151,8 @@ func (s *supervisor) settle() error {
 	return nil
 }
 
-// settleMarks gives workers the key with which they mark what they write: also with
-// authority: local, so that it goes on when the stack changes to required.
+// settleMarks gives workers the key with which they mark what they write. They get it also
+// with authority: local, so that running workflows continue after a change to required.
 func (s *supervisor) settleMarks(conf *config.Config) error {
 	path, m, err := s.at.workersKey(s.info.StartedAt, conf.Authority)
 	if err != nil {

@@ -97,7 +97,7 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		return nil, "", err
 	}
 	if v.Of != of {
-		return nil, "", kit.Refuse(protocol.RefusedForbidden, "%s: the verdict on record is that on another command", name)
+		return nil, "", kit.Refuse(protocol.RefusedForbidden, "%s: the history has the verdict on another command in this place, so this command does not count: give it again", name)
 	}
 	refused := d.refusal(name, v, plain, auth)
 	if auth != nil && v.Nonce != "" {

@@ -49,10 +49,10 @@ func checkCommand(a *core.App) *cobra.Command {
 	var key string
 	c := &cobra.Command{
 		Use: "check FILE", Short: "find the mistakes of an access file, and what is probably not meant", Args: cobra.ExactArgs(1),
-		Long: `Reads an access file as workers do. Exit 0: it holds; what is probably not meant is told as
-warnings, on standard error. Exit 2: it is broken, with every mistake and its line. - is standard
-input. If --worker-key names a worker's key, or --config the config of a worker, a file that does
-not list that key under workers is warned of.`,
+		Long: `Reads an access file as workers do. Exit 0: the file is valid; what is probably a mistake is
+written as a warning to standard error. Exit 2: the file is broken; every mistake is shown with its
+line. - is standard input. --worker-key names the key of a worker, and --config the config of one:
+then ctl also warns if the file does not list that key under workers.`,
 		Example: "  ctl access check access.yaml\n  ctl access check access.yaml --config worker.yaml\n  ctl access check access.yaml --worker-key worker.pub",
 		RunE: func(c *cobra.Command, args []string) error {
 			const doing = "check access file"
@@ -78,7 +78,7 @@ not list that key under workers is warned of.`,
 // maxKeyFile is far more than a key has.
 const maxKeyFile = 64 << 10
 
-// unlisted says that the access file does not know the key of the worker, or returns "".
+// unlisted returns a warning if the access file does not list the key of the worker, or "".
 func unlisted(a *core.App, doing string, f *access.Access, name string) (string, error) {
 	from := "--worker-key"
 	if name == "" {
@@ -97,11 +97,11 @@ func unlisted(a *core.App, doing string, f *access.Access, name string) (string,
 	line, known, err := f.KnowsWorker(data)
 	switch {
 	case err != nil:
-		return "", core.Usage("%s: the key of the worker, %s: %v", doing, name, err).Hinted("name the file of its public key").Because(err)
+		return "", core.Usage("%s: read the worker's key %s: %v", doing, name, err).Hinted("name the file of the public key: that needs no passphrase").Because(err)
 	case known:
 		return "", nil
 	}
-	return fmt.Sprintf("workers: the key of the worker is not listed, or is revoked: %s (%s). Other workers refuse what this worker does for people", line, name), nil
+	return fmt.Sprintf("workers: the key of the worker is not listed, or is revoked: %s (%s). A worker with this key does not start: list the key under workers, or make another one with ssh-keygen", line, name), nil
 }
 
 // reveal shows a file, and its warnings on standard error.
@@ -185,10 +185,10 @@ func whyCommand(a *core.App) *cobra.Command {
 		Use: "why WHO VERB [OBJECT]", Short: "which binding allows a request, or why none does", Args: cobra.RangeArgs(2, 3),
 		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
 tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
-Exit 0: a binding allows it. Exit 6: none does. Without --file, and without an access file in the
-config, a worker answers by its own: everybody may ask about themselves, and who has access.read
-about others. WHO may be token:NAME: then a worker says who made
-that token, its roles and its scope, which needs token.write, and its owner must be allowed the same.`,
+Exit 0: a binding allows it. Exit 6: none does. ctl reads the file of --file, or access of the
+config. Without either, it asks a worker: each person may ask about themselves, and people with
+access.read about others. WHO may be token:NAME. The owner of that token must be allowed the same.
+If ctl reads a file, it asks a worker for the token, which needs token.write.`,
 		Example: "  ctl access why alice accept release-42.1\n  ctl access why alice start\n  ctl access why bob host.exec host:web-1 --file access.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := fmt.Sprintf("whether %s may %s", args[0], strings.Join(args[1:], " "))
@@ -221,7 +221,7 @@ that token, its roles and its scope, which needs token.write, and its owner must
 	return c
 }
 
-// decide answers by a file, or by that of a worker.
+// decide answers by a file, or asks a worker, which answers by its own file.
 func decide(ctx context.Context, a *core.App, doing, file string, r access.Request) (answer access.Answer, err error) {
 	conf, err := a.Config()
 	if err != nil {
@@ -256,7 +256,7 @@ func askWhy(ctx context.Context, a *core.App, doing string, r access.Request) (a
 	err = conn.APIFailure(doing, err)
 	var e *core.Error
 	if errors.As(err, &e) && e.Code == core.ExitUnreachable {
-		e.Hint = strings.TrimPrefix(e.Hint+"; or give --file FILE, and no worker is asked", "; ")
+		e.Hint = strings.TrimPrefix(e.Hint+"; or give --file FILE: then ctl reads that file and asks no worker", "; ")
 	}
 	return answer, err
 }

@@ -223,7 +223,8 @@ Once the decision is recorded, ctl waits up to --timeout (10 s) for codex to
 acknowledge it, prints the state reached, and exits 0 even if codex has not. With
 --digest the decision holds only for what was seen. With no worker up the decision is
 kept by Temporal, and counts as soon as one is. Where workers take signed commands
-only, ctl judges it by the access file of its config; without one its state is unjudged.
+only, ctl judges it by the access file of its config (access, with authority: required).
+Without that file its state is unjudged. ctl cannot judge decisions of API tokens.
 
 ctl computes the digest from what it shows, and refuses (exit 6) if that gives another
 one. It cannot check the digest if secrets are redacted, if the whole request cannot be
@@ -368,7 +369,7 @@ func judgedDecision(doing string, seen, now protocol.SessionDetail, ours protoco
 	}
 	if r := now.View.Refusals; len(r) > 0 && r[len(r)-1].Name == protocol.SignalDecide && !slices.Contains(seen.View.Refusals, r[len(r)-1]) {
 		return ours, core.Refused("%s: workers will refuse it: %s", doing, r[len(r)-1].Reason).
-			Hinted("ctl judged it by the access file of its config; Temporal keeps it for the next worker, which judges it by its own")
+			Hinted("ctl judged the decision by the access file of its config. Temporal keeps the decision, and the next worker judges it by its own access file. `ctl access why` says which right is missing")
 	}
 	return ours, nil
 }

@@ -280,7 +280,7 @@ type verified struct {
 	Records int            `json:"records"`
 	Heads   int            `json:"heads"` // chains whose newest record was compared
 	Faults  []*audit.Fault `json:"faults"`
-	// Proofs say what each record's evidence is worth, by the access file of this digest.
+	// Access is the digest of the access file by which Proofs judge the evidence of each record.
 	Access string        `json:"access,omitempty"`
 	Proofs []audit.Proof `json:"proofs,omitempty"`
 }
@@ -296,10 +296,11 @@ workflow for its newest record, and verifies that it is there. With FILE it veri
 Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
 a record since then are verified, from their beginnings.
 
-With --access, each record is also judged by the people, authorities and workers of an access
-file: proved (a key that counts for its principal signed it), chained (nobody signed it, such as
-what a policy did, or it was refused) or unproved (its signature does not count). Exit 1: some are
-unproved. Use the access file of that time: a key that was removed or revoked proves nothing.`,
+With --access, ctl also compares each signature with the keys of an access file. A record is then
+proved (a key that counts for its principal signed it), chained (nobody signed it, because a policy
+or Fairlead made it, or it was refused) or unproved (its signature does not count). Exit 1: some
+records are unproved. Use the access file that was in force then: a key that was removed or revoked
+later proves nothing.`,
 		Example: "  ctl audit verify --session release-42\n  ctl audit verify audit.jsonl\n  ctl audit verify audit.jsonl --access access.yaml",
 		RunE: func(c *cobra.Command, args []string) error {
 			const doing = "verify audit records"

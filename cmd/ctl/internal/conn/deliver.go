@@ -146,8 +146,8 @@ func notOffered(doing, word string, offered []string) error {
 func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	switch {
 	case ap.Decision != nil && ap.State == protocol.ApprovalUnjudged:
-		return core.Refused("%s: already decided: %s by %s, which Temporal keeps and no worker has judged", doing, ap.Decision.Outcome, ap.Decision.By).
-			Hinted("set access in ctl's config to the access file, so that ctl can judge it; or start a worker")
+		return core.Refused("%s: already decided: %s by %s. Temporal keeps that decision, and no worker has judged it yet", doing, ap.Decision.Outcome, ap.Decision.By).
+			Hinted("start a worker; or set authority: required and access (a copy of the access file) in ctl's config, so that ctl can judge it")
 	case ap.Decision != nil:
 		return core.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
 	case ap.State != protocol.ApprovalOpen:

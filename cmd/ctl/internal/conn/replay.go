@@ -83,7 +83,7 @@ func (t *Conn) query(doing, name string, args ...any) *query {
 	}
 	if q.keeper, err = gate.Open(conf.Access, slog.New(slog.DiscardHandler)); err != nil {
 		if _, told := t.warned.LoadOrStore(conf.Access, true); !told {
-			t.App.Note("commands that Temporal keeps are not judged: %s", core.OneLine(err.Error(), 300))
+			t.App.Note("decisions that Temporal keeps are shown as unjudged, because ctl cannot use the access file of its config: %s", core.OneLine(err.Error(), 300))
 		}
 		return q
 	}
@@ -126,8 +126,8 @@ func answer(q *query, history *historypb.History, at time.Time, out any) error {
 	return nil
 }
 
-// markUnjudged marks the decisions of an answer that another answer, from before the kept
-// commands, does not have.
+// markUnjudged sets the state of decisions to unjudged, except of those that are also in
+// before: the answer without the commands that no worker has seen.
 func markUnjudged(before *reply, out any) {
 	var now, was []protocol.Approval
 	switch out := out.(type) {
@@ -261,7 +261,7 @@ type query struct {
 type reply struct {
 	data     []byte
 	err      error
-	unjudged bool // a command counts in it that nobody has judged
+	unjudged bool // the answer depends on a command that nobody has judged
 }
 
 // observer runs the query during the replay. After it, the SDK ends the workflow's
@@ -330,8 +330,8 @@ func (c *observedOutbound) SetQueryHandlerWithOptions(ctx workflow.Context, name
 	return c.Next.SetQueryHandlerWithOptions(ctx, name, handler, opts)
 }
 
-// SideEffect judges a command that no worker has judged. The history has no verdict, and a
-// replay would end there.
+// SideEffect judges a command that no worker has judged. The history has no verdict on it, and
+// without one the replay would end there.
 func (c *observedOutbound) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
 	if !c.o.ahead || !c.o.atLast(ctx) {
 		return c.Next.SideEffect(ctx, f)
@@ -349,7 +349,7 @@ func (c *observedOutbound) SideEffect(ctx workflow.Context, f func(workflow.Cont
 	return verdict{v}
 }
 
-// A verdict is one of this ctl.
+// A verdict is a verdict of this ctl, in place of the one that a worker would record.
 type verdict struct{ is gate.Verdict }
 
 func (v verdict) HasValue() bool { return true }

@@ -75,8 +75,8 @@ func (t *Conn) stuck(ctx context.Context, run *commonpb.WorkflowExecution) (s St
 	return s, err
 }
 
-// taskCause says why the last workflow task failed that the history has. Temporal records
-// only the first of several attempts.
+// taskCause says why the last failed workflow task in the history failed. Of several attempts,
+// Temporal records only the first.
 func (t *Conn) taskCause(ctx context.Context, run *commonpb.WorkflowExecution) (string, error) {
 	h, err := t.WorkflowService().GetWorkflowExecutionHistoryReverse(ctx, &workflowservice.GetWorkflowExecutionHistoryReverseRequest{
 		Namespace: t.Namespace, Execution: run, MaximumPageSize: lastEvents,

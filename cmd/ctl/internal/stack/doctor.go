@@ -192,7 +192,7 @@ func examineService(ctx context.Context, a *core.App, add func(string, error, st
 	add("worker ready", err, "start one: `ctl up` (`ctl down` first, where a stack without workers is up), or bin/worker --config FILE; its log says what it waits for", "%d ready", ready)
 	add("addresses", untrusted(workers), "an address that is no worker of yours belongs to somebody who may poll the task queue: take that right away", "all workers proved who they are")
 	stuck, err := t.Stuck(ctx)
-	add("workflow tasks", errors.Join(err, failing(stuck)), "workers try them until they succeed: mend what the cause names, and they go on; `temporal workflow terminate` gives one up", "none fails again and again")
+	add("workflow tasks", errors.Join(err, failing(stuck)), "workers try each task again until it succeeds: fix the cause that is shown, and the workflow goes on; `temporal workflow terminate` ends a workflow for good", "no workflow task fails again and again")
 	if len(statuses) == 0 {
 		return
 	}
@@ -264,7 +264,7 @@ func accessOf(statuses []api.Status) (detail, hint string, err error) {
 	case len(broken) > 0:
 		return "", hint, errors.New(strings.Join(broken, "; "))
 	case other != "":
-		return "", "copy one file to all workers", errors.New(other)
+		return "", "copy one access file to all workers; they read it every ten seconds", errors.New(other)
 	}
 	return fmt.Sprintf("%s, digest %s, in force since %s", first.Path, first.Digest, first.Since.UTC().Format(time.RFC3339)), "", nil
 }

@@ -46,9 +46,10 @@ func createCommand(a *core.App) *cobra.Command {
 name of that file in FAIRLEAD_TOKEN_FILE, or in token_file of its config, or sends the token to a
 worker's API (Authorization: Bearer). It acts as token:NAME, with the roles that you give, and never
 may do more than you may do yourself at that time. It cannot make tokens. A name is used once.
-A program signs its commands with a certificate of a worker: a token is refused where workers have
-no key for that (login.certificate_key). With --api-only the program signs nothing, and only sends
-the token to the API.`,
+A program signs its commands with a certificate that a worker gives it. So ctl makes no token if
+the worker has no key to sign certificates (login.certificate_key), or if no authority of the access
+file may certify token:NAME. With --api-only neither is needed: the program signs no commands, and
+sends the token to the API of a worker.`,
 		Example: "  (umask 077; ctl token create nightly --role operator > nightly.token)\n  ctl token create reader --role viewer --scope session.read --expires 30d -o json",
 		RunE: func(c *cobra.Command, args []string) error {
 			doing := "create token " + args[0]

@@ -199,7 +199,7 @@ var reasons = map[string][]string{
 	"no role":            {"no binding that names"},
 	"expired":            {"is not valid at"},
 	"revoked":            {"is revoked"},
-	"no worker's mark":   {"it has no valid tag of a worker", "a workflow that none of our workers ran"},
+	"no worker's mark":   {"it has no valid mark of a worker", "a workflow that none of our workers ran"},
 	"not a worker's key": {"is not that of an allowed signer"},
 	"foreign origin":     {"403 Forbidden"},
 	"foreign host":       {"421 Misdirected Request"},
