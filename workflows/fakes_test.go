@@ -17,7 +17,6 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/snaps"
@@ -315,15 +314,15 @@ func (f *fakeSessions) RecordNotes(ctx context.Context, in pumps.RecordNotesInpu
 	return pumps.RecordNotesResult{Seq: in.Seq + int64(len(in.Notes)), Audited: seq}, nil
 }
 
-func (f *fakeSessions) WriteAudit(ctx context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
+func (f *fakeSessions) WriteAudit(ctx context.Context, in audit.Batch) (audit.Written, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.audited = append(f.audited, in)
 	if err := f.fails["audit"]; err != nil {
-		return audits.WriteAuditResult{}, err
+		return audit.Written{}, err
 	}
 	f.records = append(f.records, in.Lines...)
-	return audits.WriteAuditResult{Seq: in.Last()}, nil
+	return audit.Written{Entity: in.Entity, Seq: in.Last()}, nil
 }
 
 // world is a test environment with a session whose leases are granted at once.

@@ -14,7 +14,6 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/workflow"
 
-	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -32,14 +31,14 @@ type fakeLedger struct {
 	away   bool
 }
 
-func (f *fakeLedger) WriteAudit(_ context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
+func (f *fakeLedger) WriteAudit(_ context.Context, in audit.Batch) (audit.Written, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.writes++; f.away {
-		return audits.WriteAuditResult{}, errors.New("the store is away")
+		return audit.Written{}, errors.New("the store is away")
 	}
 	f.lines = append(f.lines, in.Lines...)
-	return audits.WriteAuditResult{Seq: in.Last()}, nil
+	return audit.Written{Entity: in.Entity, Seq: in.Last()}, nil
 }
 
 func (f *fakeLedger) set(away bool) {

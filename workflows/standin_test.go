@@ -15,7 +15,6 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/inquiry"
@@ -364,12 +363,12 @@ func (h *standIn) wroteAudit() int {
 	return h.auditWrites
 }
 
-func (h *standIn) WriteAudit(_ context.Context, in audit.Batch) (audits.WriteAuditResult, error) {
+func (h *standIn) WriteAudit(_ context.Context, in audit.Batch) (audit.Written, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.auditWrites++
 	h.records = append(h.records, in.Lines...)
-	return audits.WriteAuditResult{Seq: in.Last()}, nil
+	return audit.Written{Entity: in.Entity, Seq: in.Last()}, nil
 }
 
 func (h *standIn) RecordNotes(_ context.Context, in pumps.RecordNotesInput) (pumps.RecordNotesResult, error) {

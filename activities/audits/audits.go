@@ -20,13 +20,8 @@ type Activities struct{ site *site.Site }
 // New makes the activities of a worker.
 func New(s *site.Site) *Activities { return &Activities{site: s} }
 
-// WriteAuditResult tells the newest record that is in the store.
-type WriteAuditResult struct {
-	Seq int64 `json:"seq"`
-}
-
 // WriteAudit writes records of a workflow.
-func (a *Activities) WriteAudit(ctx context.Context, in audit.Batch) (WriteAuditResult, error) {
+func (a *Activities) WriteAudit(ctx context.Context, in audit.Batch) (audit.Written, error) {
 	seq, err := site.WriteAudit(ctx, a.site, &in)
-	return WriteAuditResult{Seq: seq}, kit.Failing{}.Failure(ctx, "write the audit record", err)
+	return audit.Written{Entity: in.Entity, Seq: seq}, kit.Failing{}.Failure(ctx, "write the audit record", err)
 }

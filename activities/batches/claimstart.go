@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/internal/kit"
@@ -39,6 +40,9 @@ const (
 // which it was signed exists. A start whose principal may not read what it begins with does
 // not count, and is not claimed.
 func (b *Activities) ClaimStart(ctx context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
+	if in.Workflow == "" || in.Run == "" {
+		return out, temporal.NewNonRetryableApplicationError("look whether a start counts: the input names no workflow or no run", protocol.RefusedBadInput, nil)
+	}
 	defer func() { out.Run, out.Nonce = in.Run, in.Nonce }()
 	failing := func(err error) error {
 		return kit.Failing{}.Failure(ctx, "look whether the start of "+in.Workflow+" counts", err)

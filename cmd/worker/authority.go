@@ -43,6 +43,11 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 		return nil, fmt.Errorf("read temporal.worker_payload_since: %w", err)
 	}
 	k.AllowBefore(since)
+	required, err := conf.RequiredSince()
+	if err != nil {
+		return nil, fmt.Errorf("read authority_since: %w", err)
+	}
+	k.RequiredSince(required)
 	go k.Watch(ctx)
 	return k, nil
 }

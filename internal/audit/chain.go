@@ -41,6 +41,12 @@ type Left struct {
 // A Batch is records to be written, the oldest first.
 type Batch = protocol.AuditBatch
 
+// Written is the report of an activity that wrote a batch.
+type Written struct {
+	Entity string `json:"entity,omitempty"`
+	Seq    int64  `json:"seq"` // of the newest record that is in the store
+}
+
 // Add appends a record, and sets its entity, seq and prev.
 func (c *Chain) Add(r Record) {
 	r.Entity, r.Seq, r.Prev = c.Entity, c.Seq+1, c.Head

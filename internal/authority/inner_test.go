@@ -244,11 +244,8 @@ func (s *stage) work(c client.Client) worker.Worker {
 		}
 		return out, nil
 	}, activity.RegisterOptions{Name: protocol.ActivityClaimStart})
-	w.RegisterActivityWithOptions(func(_ context.Context, in audit.Batch) (out struct {
-		Seq int64 `json:"seq"`
-	}, _ error) {
-		out.Seq = s.write(in)
-		return out, nil
+	w.RegisterActivityWithOptions(func(_ context.Context, in audit.Batch) (audit.Written, error) {
+		return audit.Written{Entity: in.Entity, Seq: s.write(in)}, nil
 	}, activity.RegisterOptions{Name: protocol.ActivityWriteAudit})
 	w.RegisterWorkflowWithOptions(pools, workflow.RegisterOptions{Name: protocol.TypeHostPool})
 	s.start(w)

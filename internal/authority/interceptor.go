@@ -76,6 +76,9 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			return nil, err
 		}
 	}
+	if g.keeper != nil && root && r.verb != "" && !claimed[name] && wasReset(info) {
+		panic(refusal(name, Verdict{Refused: "somebody has reset it, and a signed start counts once: terminate it, and give the command again"}))
+	}
 	judges := (root && r.verb != "" || claimed[name]) && Version(ctx) >= 1
 	if judges && root && r.verb != "" {
 		var v Verdict
@@ -122,6 +125,12 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		return out, err
 	}
 	return g.Next.ExecuteWorkflow(ctx, in)
+}
+
+// wasReset reports whether a run repeats an earlier one from some event on. Its history has the
+// verdict on the start, but what the command does would be done again.
+func wasReset(info *workflow.Info) bool {
+	return info.OriginalRunID != "" && info.OriginalRunID != info.WorkflowExecution.RunID
 }
 
 // recordStart puts a refused start on record, once: not in a replay. Its history has the
@@ -273,6 +282,8 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 // proved returns a handler that a replay calls only for updates that a worker of ours
 // accepted: a replay runs no validators. The panic fails the task, which is tried again.
 // waits says that the handler does not return a result in the task that accepted the update.
+// Whether a value is recorded does not depend on who sent the update: programs without the
+// workers' key do not know that.
 func (g *gated) proved(handler any, waits bool) any {
 	f := reflect.ValueOf(handler)
 	t := f.Type()
@@ -288,22 +299,42 @@ func (g *gated) proved(handler any, waits bool) any {
 	}
 	return reflect.MakeFunc(reflect.FuncOf(in, out, false), func(args []reflect.Value) []reflect.Value {
 		ctx, _ := args[0].Interface().(workflow.Context)
-		if err := payload.Accepted(ctx); err != nil {
+		err := payload.Accepted(ctx)
+		if k := g.keeper; err == nil && k != nil && workflow.IsReplaying(ctx) && !workflow.GetInfo(ctx).WorkflowStartTime.Before(k.required) {
+			err = timely(ctx, args[1:])
+		}
+		if err != nil {
 			panic(err)
 		}
-		proves := payload.SentBy(ctx) != payload.FromWorker
-		if waits && proves && Version(ctx) >= 2 {
+		if waits && Version(ctx) >= 2 {
 			payload.Prove(ctx)
 		}
 		if t.NumIn() == 0 || t.In(0) != contextType {
 			args = args[1:]
 		}
 		res := f.Call(args)
-		if failed := !res[len(res)-1].IsNil(); failed && !waits && proves && Version(ctx) >= 2 {
+		if failed := !res[len(res)-1].IsNil(); failed && !waits && Version(ctx) >= 2 {
 			payload.Prove(ctx)
 		}
 		return res
 	}).Interface()
+}
+
+// timely returns an error if an update that is replayed was signed at another time than that of
+// the task that took it. A proof does not name the run, so it would also count in a later run
+// of the same workflow id. Validators compare with the clock of their worker, and the time of a
+// task is the server's.
+func timely(ctx workflow.Context, args []reflect.Value) error {
+	a := authOf(values(args))
+	if a == nil {
+		return nil
+	}
+	at, err := time.Parse(time.RFC3339, a.At)
+	if apart := workflow.Now(ctx).Sub(at).Abs(); err != nil || apart > 2*command.MaxSkew {
+		return fmt.Errorf("replay an update that was signed at %.40q: it was taken at %s, more than %s apart, so it is one of an earlier run that somebody repeats: terminate the workflow, or reset it to before the update",
+			a.At, workflow.Now(ctx).UTC().Format(time.RFC3339), 2*command.MaxSkew)
+	}
+	return nil
 }
 
 // called calls a handler or a validator with the context only if it takes one.

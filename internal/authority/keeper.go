@@ -27,6 +27,8 @@ type Keeper struct {
 	now  func() time.Time
 	// before is when commands came to be judged: see AllowBefore.
 	before time.Time
+	// required is when all workers began to require authority: see RequiredSince.
+	required time.Time
 
 	mu      sync.Mutex
 	current *access.Access
@@ -67,6 +69,11 @@ func Fixed(a *access.Access, now func() time.Time) *Keeper {
 // the database of Temporal could make a run look like one. It is called before the keeper is
 // used.
 func (k *Keeper) AllowBefore(at time.Time) { k.before = at }
+
+// RequiredSince says when all workers began to require authority. Workers judged no commands to
+// runs that began earlier, so nothing is concluded from when these were signed. It is called
+// before the keeper is used.
+func (k *Keeper) RequiredSince(at time.Time) { k.required = at }
 
 // Current returns the access file in force.
 func (k *Keeper) Current() *access.Access {

@@ -2,6 +2,7 @@ package authority
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -50,8 +51,7 @@ func Record(ctx workflow.Context, chain *audit.Chain) *Ledger {
 	var user string
 	err := workflow.SideEffect(ctx, func(workflow.Context) any { return g.user() }).Get(&user)
 	if err != nil {
-		workflow.GetLogger(ctx).Error("commands are not on record", "error", err)
-		return nil
+		panic(err) // no worker of ours recorded it: without a ledger, commands would leave no record
 	}
 	g.ledger = open(ctx, chain, user)
 	if g.started != nil {
@@ -179,11 +179,11 @@ func (l *Ledger) write(ctx workflow.Context) {
 			continue
 		}
 		l.busy = true
-		err := l.hand(ctx, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
+		err := l.hand(ctx, b, workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{
 			ScheduleToCloseTimeout: writeWithin, RetryPolicy: &temporal.RetryPolicy{MaximumAttempts: 1},
 		}), protocol.ActivityWriteAudit, *b))
 		if err != nil && l.ending {
-			err = l.hand(ctx, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
+			err = l.hand(ctx, b, workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 				StartToCloseTimeout: time.Minute, ScheduleToCloseTimeout: finishWithin, Summary: "write audit records",
 				RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: time.Minute},
 			}), protocol.ActivityWriteAudit, *b))
@@ -204,13 +204,17 @@ func (l *Ledger) write(ctx workflow.Context) {
 	}
 }
 
-// hand takes the report of an activity that wrote records.
-func (l *Ledger) hand(ctx workflow.Context, f workflow.Future) error {
-	var out struct {
-		Seq int64 `json:"seq"`
-	}
+// hand takes the report of an activity that wrote records. The report on another chain, which
+// an earlier run of the same workflow id had, does not count.
+func (l *Ledger) hand(ctx workflow.Context, b *audit.Batch, f workflow.Future) error {
+	var out audit.Written
 	err := f.Get(ctx, &out)
-	l.chain.Wrote(out.Seq)
+	if err == nil && out.Entity != b.Entity {
+		err = fmt.Errorf("write audit records of %s: the report is about %.200q", b.Entity, out.Entity)
+	}
+	if err == nil {
+		l.chain.Wrote(min(out.Seq, b.Last()))
+	}
 	return err
 }
 

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"encoding/json"
 	"reflect"
 
 	"go.temporal.io/sdk/workflow"
@@ -43,6 +44,23 @@ func authIn(args []any) *protocol.Auth {
 		}
 	}
 	return nil
+}
+
+// authOf returns who signed an update, also one whose handler takes it as JSON, or nil.
+func authOf(args []any) *protocol.Auth {
+	if a := authIn(args); a != nil || len(args) != 1 {
+		return a
+	}
+	raw, ok := args[0].(json.RawMessage)
+	if !ok {
+		return nil
+	}
+	//workflowcheck:ignore // a pure function
+	_, auth, err := command.Plain(raw)
+	if err != nil {
+		return nil
+	}
+	return auth
 }
 
 // failing returns zero results and, as the last one, an error.

@@ -164,6 +164,11 @@ func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
 			return d.insist(err)
 		}
 	}
+	if len(to) > 0 && len(all) > len(to) {
+		if _, update := to[0].(*sealed); update { // what no handler reads would be part of its proof
+			return fmt.Errorf("the update has %d arguments, and its handler takes %d", len(all), len(to))
+		}
+	}
 	for i := range min(len(all), len(to)) {
 		if err := d.insist(d.read(all[i], to[i])); err != nil {
 			return fmt.Errorf("payload item %d: %w", i, err)

@@ -30,6 +30,25 @@ type proofs struct {
 	mu    sync.Mutex
 	known map[string]bool
 	order []string // the oldest first
+	// admitted are updates that a reset brought back, by workflow and id, until they are accepted.
+	admitted map[string]received
+}
+
+// admit remembers an update that may be accepted on another page of a history.
+func (p *proofs) admit(workflowID, id string, r received) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.admitted == nil || len(p.admitted) >= mostProofs {
+		p.admitted = map[string]received{}
+	}
+	p.admitted[workflowID+"\x00"+id] = r
+}
+
+func (p *proofs) admittedAs(workflowID, id string) (received, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	r, ok := p.admitted[workflowID+"\x00"+id]
+	return r, ok
 }
 
 func (p *proofs) add(at place, purpose string) {
@@ -124,20 +143,21 @@ func (c *Codec) readsProofs(ctx context.Context, method string, req, reply any, 
 // readProofs remembers which updates workers of ours accepted. The proof of an update is in the
 // same batch of events as its acceptance, so both are on one page of a history.
 func (c *Codec) readProofs(workflowID string, events []*historypb.HistoryEvent) {
-	admitted := map[string]*updatepb.Request{}
 	accepted := map[int64]received{}
 	for _, ev := range events {
 		switch ev.GetEventType() {
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ADMITTED:
 			r := ev.GetWorkflowExecutionUpdateAdmittedEventAttributes().GetRequest()
-			admitted[r.GetMeta().GetUpdateId()] = r
+			if got, ok := c.updateOf(workflowID, r); ok {
+				c.proofs.admit(workflowID, r.GetMeta().GetUpdateId(), got)
+			}
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED:
 			a := ev.GetWorkflowExecutionUpdateAcceptedEventAttributes()
-			r := a.GetAcceptedRequest()
-			if r == nil {
-				r = admitted[a.GetProtocolInstanceId()]
+			got, ok := c.proofs.admittedAs(workflowID, a.GetProtocolInstanceId())
+			if r := a.GetAcceptedRequest(); r != nil {
+				got, ok = c.updateOf(workflowID, r)
 			}
-			if got, ok := c.updateOf(workflowID, r); ok {
+			if ok {
 				accepted[ev.GetEventId()] = got
 			}
 		case enums.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED:

@@ -147,7 +147,7 @@ func (s *approvalsPart) lookBehind(by string) {
 		return ""
 	}).Get(&owner)
 	if err != nil {
-		s.log.Error("the owner of a token is not known", "token", by, "error", err)
+		panic(err) // no worker of ours recorded it: without the owner, they could decide what they asked for
 	}
 	if s.st.TokenOwners == nil {
 		s.st.TokenOwners = map[string]string{}

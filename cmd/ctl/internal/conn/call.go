@@ -3,11 +3,14 @@ package conn
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
+	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
@@ -151,20 +154,34 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 	return run, err
 }
 
-// RefusedStart reports whether a worker refused to begin the newest session of an id, for lack
-// of a right. Such a session did nothing, so its id is free.
+// RefusedStart reports whether workers refused to begin each session of an id that Temporal
+// knows, for lack of a right. Such sessions did nothing, so the id is free. Anybody who may write
+// to Temporal can start an ended session again, and that start is refused, too.
 func (t *Conn) RefusedStart(ctx context.Context, workflowID string) bool {
 	d, err := t.DescribeWorkflowExecution(ctx, workflowID, "")
 	if err != nil {
 		return false
 	}
-	info := d.GetWorkflowExecutionInfo()
-	run := info.GetExecution().GetRunId()
-	if info.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_FAILED || info.GetFirstRunId() != run { // a later run has begun
+	newest := d.GetWorkflowExecutionInfo()
+	if newest.GetFirstRunId() != newest.GetExecution().GetRunId() || !t.refusedRun(ctx, newest) { // a later run has begun
 		return false
 	}
+	known, err := t.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{Query: fmt.Sprintf("WorkflowId = '%s'", workflowID), PageSize: 20})
+	if err != nil || len(known.GetNextPageToken()) > 0 {
+		return false
+	}
+	for _, info := range known.GetExecutions() {
+		if !t.refusedRun(ctx, info) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Conn) refusedRun(ctx context.Context, info *workflowpb.WorkflowExecutionInfo) bool {
 	var refused *temporalsdk.ApplicationError
-	return errors.As(t.GetWorkflow(ctx, workflowID, run).Get(ctx, nil), &refused) && refused.Type() == protocol.RefusedForbidden
+	return info.GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_FAILED &&
+		errors.As(t.GetWorkflow(ctx, info.GetExecution().GetWorkflowId(), info.GetExecution().GetRunId()).Get(ctx, nil), &refused) && refused.Type() == protocol.RefusedForbidden
 }
 
 // admitted returns the refusal of a start that nobody may give, or nil if there is none or

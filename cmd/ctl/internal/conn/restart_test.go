@@ -25,7 +25,19 @@ type earlier struct {
 	status enums.WorkflowExecutionStatus
 	first  string // run
 	ended  error
+	before []enums.WorkflowExecutionStatus // of sessions that had the id earlier
 	starts []enums.WorkflowIdReusePolicy
+}
+
+func (e *earlier) ListWorkflow(_ context.Context, r *workflowservice.ListWorkflowExecutionsRequest) (*workflowservice.ListWorkflowExecutionsResponse, error) {
+	if r.GetQuery() != "WorkflowId = 'session/s1'" {
+		return nil, errors.New("unexpected query " + r.GetQuery())
+	}
+	out := &workflowservice.ListWorkflowExecutionsResponse{}
+	for _, status := range append(e.before, e.status) {
+		out.Executions = append(out.Executions, &workflowpb.WorkflowExecutionInfo{Execution: &commonpb.WorkflowExecution{WorkflowId: "session/s1", RunId: "run"}, Status: status})
+	}
+	return out, nil
 }
 
 func (e *earlier) DescribeWorkflowExecution(context.Context, string, string) (*workflowservice.DescribeWorkflowExecutionResponse, error) {
@@ -78,6 +90,8 @@ func TestAStartThatWasRefusedLeavesItsIDFree(t *testing.T) {
 		"one that had begun":     {earlier{status: failed, first: "run-0", ended: refused}, protocol.TypeSession, false},
 		"one that has ended":     {earlier{status: done, first: "run-1"}, protocol.TypeSession, false},
 		"one that runs":          {earlier{status: running, first: "run-1"}, protocol.TypeSession, false},
+		"one refused twice":      {earlier{status: failed, first: "run-1", ended: refused, before: []enums.WorkflowExecutionStatus{failed}}, protocol.TypeSession, true},
+		"an id that was used":    {earlier{status: failed, first: "run-1", ended: refused, before: []enums.WorkflowExecutionStatus{done}}, protocol.TypeSession, false},
 		"something else's start": {earlier{status: failed, first: "run-1", ended: refused}, protocol.TypeClaimKey, false},
 	} {
 		was := &c.was
