@@ -257,6 +257,9 @@ func TestRunsContinueByTheNameOfTheirType(t *testing.T) {
 			if !ok || !strings.HasPrefix(f.Sel.Name, "NewContinueAsNewError") {
 				return true
 			}
+			if on, ok := f.X.(*ast.SelectorExpr); ok && on.Sel.Name == "Next" {
+				return true // an interceptor passes on what a workflow said
+			}
 			seen++
 			next := ""
 			for _, arg := range call.Args {
