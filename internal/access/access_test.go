@@ -268,6 +268,31 @@ func TestAFileInWhichNobodyIsAdminIsToldAsAWarning(t *testing.T) {
 	}
 }
 
+// A mistyped name revokes nothing, and nobody notices.
+func TestARevocationOfWhatNobodyCanHaveIsToldAsAWarning(t *testing.T) {
+	_, alice := key(t, 0)
+	_, ca := key(t, 1)
+	authority := fmt.Sprintf("authorities: [{key: %q, names: ['*@x']}]\n", ca)
+	for _, c := range []struct{ name, text, told string }{
+		{"a person", "revoked: {people: [alice]}", ""},
+		{"a token", `revoked: {people: ["token:ci"]}`, ""},
+		{"a mistyped person", "revoked: {people: [alice, allice]}", `revoked.people[1]: "allice" is not under people`},
+		{"a name that an authority may give", authority + "revoked: {people: [c@x]}", ""},
+		{"a name that no authority may give", authority + "revoked: {people: [c@y]}", `revoked.people[0]: "c@y"`},
+		{"a certificate", authority + "revoked: {certificates: [login-1]}", ""},
+		{"a certificate without authorities", "revoked: {certificates: [login-1]}", "revoked.certificates[0]: no certificate counts"},
+		{"a fingerprint", authority + "revoked: {certificates: [a, 'SHA256:x']}", "revoked.certificates[1]: \"SHA256:x\" is a fingerprint"},
+		{"an id with spaces around it", authority + "revoked: {certificates: ['a ']}", "revoked.certificates[0]: \"a \" begins or ends with a space"},
+		{"an empty id", authority + "revoked: {certificates: ['']}", "revoked.certificates[0]: an empty id"},
+		{"an id with a wildcard", authority + "revoked: {certificates: ['login-*']}", "revoked.certificates[0]: \"login-*\" has a wildcard"},
+	} {
+		a := parse(t, fmt.Sprintf("people: [{name: alice, keys: [%q]}, {name: bob, keys: []}]\nbindings: [{name: a, roles: [admin], to: [everybody], when: 'tenant == \"x\"'}]\n%s\n", alice, c.text))
+		if got := strings.Join(a.Warnings, "\n"); c.told == "" && got != "" || !strings.Contains(got, c.told) || len(a.Warnings) > 1 {
+			t.Errorf("%s: warnings %q, want %q", c.name, a.Warnings, c.told)
+		}
+	}
+}
+
 func TestKeysOfWorkersAreKnown(t *testing.T) {
 	_, person := key(t, 0)
 	_, line := key(t, 1)

@@ -283,8 +283,34 @@ func (c *checker) readRevoked() {
 	for i, p := range c.f.Revoked.People {
 		if checkName(p) != nil && !isToken(p) {
 			c.Add(fmt.Sprintf("revoked.people[%d]", i), "%v", checkName(p))
+		} else if !c.known(p) {
+			c.warn(fmt.Sprintf("revoked.people[%d]", i), "%q is not under people, and no authority may name it: check the name, since a mistyped one revokes nothing", p)
 		}
 	}
+	for i, id := range c.f.Revoked.Certificates {
+		if odd := c.oddID(id); odd != "" {
+			c.warn(fmt.Sprintf("revoked.certificates[%d]", i), "%s: this probably revokes nothing; `ctl whoami` shows the id of a certificate", odd)
+		}
+	}
+}
+
+// oddID says why an id is probably no certificate's, or returns "".
+func (c *checker) oddID(id string) string {
+	switch {
+	case len(c.f.Authorities) == 0:
+		return "no certificate counts, since there are no authorities"
+	case id == "":
+		return "an empty id"
+	case strings.TrimSpace(id) != id:
+		return fmt.Sprintf("%.100q begins or ends with a space", id)
+	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
+		return fmt.Sprintf("%.100q has a character that does not print", id)
+	case strings.HasPrefix(id, "SHA256:"):
+		return fmt.Sprintf("%.100q is a fingerprint, which belongs under revoked.keys", id)
+	case strings.ContainsAny(id, "*?"):
+		return fmt.Sprintf("%.100q has a wildcard, and ids are compared as they stand", id)
+	}
+	return ""
 }
 
 // readSigners makes the set of signers out of the people's keys that are not revoked, and
