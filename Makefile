@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo check c-compiler test rigs lint conformance schema faults fleet bench record golden freeze clean
+.PHONY: all build tools versions demo check c-compiler test rigs lint conformance schema faults fuzz fleet bench record golden freeze clean
 
 all: build
 
@@ -92,6 +92,16 @@ schema: tools ## what the pinned codex's schema says of what we use, renewed, an
 
 faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./internal/lab/faults $(FAULTS)
+
+# Each parser is fuzzed alone: go test fuzzes one function of one package at a time.
+FUZZ ?= 10m
+STRANGERS := internal/command:FuzzCheck internal/command:FuzzParseProof internal/access:FuzzParse internal/access:FuzzCertificateGroups \
+	internal/login:FuzzProven internal/login:FuzzCertificate internal/login:FuzzClaims internal/sshsig:FuzzVerify \
+	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote
+
+fuzz: ## the parsers of what strangers send, FUZZ=10m each; what breaks one is kept in its testdata/fuzz
+	@set -e; for at in $(STRANGERS); do \
+		echo "fuzz $$at for $(FUZZ)"; $(GO) test -run '^$$' -fuzz "^$${at#*:}\$$" -fuzztime $(FUZZ) "./$${at%:*}"; done
 
 fleet: tools build ## 200 real sessions over four hosts in two zones with three workers, and troubles for all of them; the seed, the plan and what is judged
 	$(GO) run ./internal/lab/fleet $(FLEET)
