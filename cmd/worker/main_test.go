@@ -97,6 +97,23 @@ func wait(t *testing.T, what string, ok func() bool) {
 	}
 }
 
+// A cloned repository must not be able to redirect a worker.
+func TestAConfigFileOfTheCurrentFolderIsNotRead(t *testing.T) {
+	home := t.TempDir()
+	t.Chdir(t.TempDir())
+	t.Setenv("XDG_CONFIG_HOME", home)
+	t.Setenv("FAIRLEAD_CONFIG", "")
+	for _, name := range []string{"fairlead.yaml", "config.yaml", "worker.yaml"} {
+		if err := os.WriteFile(name, []byte("authority: local\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	own := filepath.Join(home, "fairlead", "config.yaml")
+	if conf, err := loadConfig(""); conf != nil || !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), own) {
+		t.Errorf("instead of the user's own %s, the worker reads %+v, %v", own, conf, err)
+	}
+}
+
 // A place is a folder with everything that a worker's config names.
 type place struct{ dir, config, socket string }
 
