@@ -57,7 +57,7 @@ type Object struct {
 	Host    string            `json:"host,omitempty"`
 	// HostLabels are not known if Host is set and they are nil. Then no condition that
 	// depends on them holds.
-	HostLabels map[string]string `json:"host_labels,omitempty"`
+	HostLabels map[string]string `json:"host_labels,omitzero"`
 	Seed       string            `json:"seed,omitempty"`
 	// HostUnknown and SeedUnknown say that there is or will be one, and not which. Then no
 	// condition that depends on it holds.

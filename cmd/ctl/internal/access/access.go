@@ -179,12 +179,14 @@ func verbOf(word string) (access.Verb, error) {
 }
 
 func whyCommand(a *core.App) *cobra.Command {
-	var file string
+	var file, zone string
 	var groups []string
 	c := &cobra.Command{
 		Use: "why WHO VERB [OBJECT]", Short: "which binding allows a request, or why none does", Args: cobra.RangeArgs(2, 3),
 		Long: `Answers as a worker would. OBJECT is a session, an approval, host:NAME, seed:NAME or
 tenant:NAME. VERB is the word of a command, such as accept, or a verb such as approval.decide.
+For host:NAME, ctl asks the host's zone for its labels. If it cannot, it says that they are not
+known, and no condition on them holds.
 Exit 0: a binding allows it. Exit 6: none does. ctl reads the file of --file, or access of the
 config. Without either, it asks a worker: each person may ask about themselves, and people with
 access.read about others. WHO may be token:NAME. The owner of that token must be allowed the same.
@@ -198,7 +200,7 @@ If ctl reads a file, it asks a worker for the token, which needs token.write.`,
 				return core.Usage("%s: %v", doing, err)
 			}
 			if len(args) == 3 {
-				if r.Object, err = object(c.Context(), a, doing, args[2]); err != nil {
+				if r.Object, err = object(c.Context(), a, conn.Open, doing, zone, args[2]); err != nil {
 					return err
 				}
 			}
@@ -218,6 +220,7 @@ If ctl reads a file, it asks a worker for the token, which needs token.write.`,
 	}
 	fileFlag(c, &file)
 	c.Flags().StringSliceVar(&groups, "group", nil, "a `GROUP` that the login names, in addition to those of the file")
+	c.Flags().StringVar(&zone, "zone", "", "the zone of host:NAME")
 	return c
 }
 
@@ -298,12 +301,15 @@ func explain(p *core.Printer, v answerView) {
 	}
 }
 
-// object returns what conditions see of an object. It asks the session about itself.
-func object(ctx context.Context, a *core.App, doing, name string) (access.Object, error) {
+// An opener connects to Temporal.
+type opener func(context.Context, *core.App) (*conn.Conn, error)
+
+// object returns what conditions see of an object. It asks the session or the host's zone.
+func object(ctx context.Context, a *core.App, open opener, doing, zone, name string) (access.Object, error) {
 	if kind, rest, ok := strings.Cut(name, ":"); ok {
 		switch kind {
 		case "host":
-			return access.Object{Host: rest}, nil
+			return hostObject(ctx, a, open, doing, zone, rest)
 		case "seed":
 			return access.Object{Seed: rest}, nil
 		case "tenant":
@@ -315,7 +321,7 @@ func object(ctx context.Context, a *core.App, doing, name string) (access.Object
 	if s, _, ok := core.CutLast(name); ok {
 		session = s
 	}
-	t, err := conn.Open(ctx, a)
+	t, err := open(ctx, a)
 	if err != nil {
 		return access.Object{}, err
 	}
@@ -326,4 +332,29 @@ func object(ctx context.Context, a *core.App, doing, name string) (access.Object
 		_, err = t.AskEither(ctx, doing, protocol.SessionID(name), protocol.QueryObject, &o) // its id ends in a number
 	}
 	return o, err
+}
+
+// hostObject returns what conditions see of a host. Without its labels, conditions on other
+// facts can still be answered.
+func hostObject(ctx context.Context, a *core.App, open opener, doing, zone, name string) (access.Object, error) {
+	o := access.Object{Host: name}
+	if err := core.CheckName("host name", name); err != nil {
+		return o, err
+	}
+	t, err := open(ctx, a)
+	var h protocol.HostView
+	if err == nil {
+		h, err = t.Host(ctx, doing, zone, name)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return o, err
+	case err != nil:
+		a.Note("the labels of host %s are not known, so no condition on them holds: %v", name, err)
+	case h.Labels == nil:
+		o.HostLabels = map[string]string{}
+	default:
+		o.HostLabels = h.Labels
+	}
+	return o, nil
 }
