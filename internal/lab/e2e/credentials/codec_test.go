@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"io"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,9 @@ import (
 	"testing"
 
 	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/log"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"fairlead.dev/fairlead/internal/lab"
@@ -175,6 +179,65 @@ func TestTheUIReadsThroughTheWorker(t *testing.T) {
 		}
 	}
 	e2e.OK(t, "session", "close", "seen")
+}
+
+// Temporal's own CLI has no key: it encodes and decodes through the codec endpoint, which it
+// enters with the stack's token.
+func TestWhatTemporalsCLISendsThroughTheCodecEndpointTakesEffect(t *testing.T) {
+	e2e.Session(t, "plainly")
+	ctx := e2e.Within(t)
+	var st lab.Status
+	if err := e2e.Lab.JSON(ctx, &st, "status"); err != nil {
+		t.Fatal(err)
+	}
+	token, err := os.ReadFile(filepath.Join(e2e.Lab.State, "codec.token"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	through := func(endpoint string) converter.PayloadCodec {
+		return converter.NewRemotePayloadCodec(converter.RemotePayloadCodecOptions{Endpoint: endpoint, ModifyRequest: func(r *http.Request) error {
+			r.Header.Set("Authorization", "Bearer "+strings.TrimSpace(string(token)))
+			r.Header.Set("X-Namespace", st.Temporal.Namespace)
+			return nil
+		}})
+	}
+	opts := client.Options{HostPort: st.Temporal.Address, Namespace: st.Temporal.Namespace, Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		DataConverter: converter.NewCodecDataConverter(converter.GetDefaultDataConverter(), through(st.Temporal.CodecEndpoint+"/workflow/session%2Fplainly/signal/message"))}
+	if opts.ConnectionOptions.TLS, err = e2e.Lab.TLS(); err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.DialContext(ctx, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const prompt = "hello marked-for-the-cli"
+	if err := c.SignalWorkflow(ctx, protocol.SessionID("plainly"), "", protocol.SignalMessage, protocol.Message{ID: "m-1", Text: prompt, By: "me"}); err != nil {
+		t.Fatal(err)
+	}
+	e2e.Ended(t, "plainly", 1)
+	if text := e2e.LastText(t, "plainly"); !strings.Contains(text, prompt) {
+		t.Errorf("the session says %q", text)
+	}
+	decoder := through(st.Temporal.CodecEndpoint)
+	it := c.GetWorkflowHistory(ctx, protocol.SessionID("plainly"), "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
+	for it.HasNext() {
+		ev, err := it.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		signal := ev.GetWorkflowExecutionSignaledEventAttributes()
+		if signal.GetSignalName() != protocol.SignalMessage {
+			continue
+		}
+		sealed := signal.GetInput().GetPayloads()
+		opened, err := decoder.Decode(sealed)
+		if err != nil || len(opened) != 1 || !bytes.Contains(opened[0].GetData(), []byte(prompt)) || bytes.Contains(sealed[0].GetData(), []byte(prompt)) {
+			t.Errorf("the message %v is decoded to %v, %v", sealed, opened, err)
+		}
+		return
+	}
+	t.Error("the history has no message")
 }
 
 // logIn opens the link of `ctl ui` as a browser does, and returns its cookie.
