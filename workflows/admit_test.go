@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/access"
@@ -104,12 +105,18 @@ func (w *world) byFor(who, workflow, name string, arg any) json.RawMessage {
 // as is by for one kind of message.
 func (w *world) as(kind command.Kind, who, name string, arg any) json.RawMessage {
 	w.t.Helper()
+	return w.asAt(w.Now(), kind, who, name, arg)
+}
+
+// asAt is as for a message that was signed at some time.
+func (w *world) asAt(at time.Time, kind command.Kind, who, name string, arg any) json.RawMessage {
+	w.t.Helper()
 	signer, _ := keyOf(w.t, who)
 	raw, err := json.Marshal(arg)
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	signed, err := command.SignAs(kind, signer, who, nil, protocol.SessionID("s1"), name, raw, w.Now())
+	signed, err := command.SignAs(kind, signer, who, nil, protocol.SessionID("s1"), name, raw, at)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -566,6 +573,74 @@ func TestTheOwnerOfATokenDoesNotDecideWhatTheTokenAskedFor(t *testing.T) {
 				w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
 			})
 			w.startBy("ann", session.Options{Policy: approvedBy(t, "", "ann", "bob")})
+			w.verify()
+		})
+	}
+}
+
+// Who signs a message asks for what it says, whatever name is in it.
+func TestWhoAsksInTheNameOfAnotherDoesNotDecide(t *testing.T) {
+	for what, send := range map[string]func(*world, json.RawMessage){
+		"an update": func(w *world, raw json.RawMessage) { w.takes(w.send(protocol.SignalMessage, raw)) },
+		"a signal":  func(w *world, raw json.RawMessage) { w.SignalWorkflow(protocol.SignalMessage, raw) },
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.guard("  - {name: all, roles: [operator, approver], to: [ann, bob]}\n", "ann", "bob")
+			w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+			w.at(time.Second, func() {
+				m := hello("m1")
+				m.By = "bob"
+				send(w, w.by("ann", protocol.SignalMessage, m))
+			})
+			w.at(2*time.Second, func() {
+				accept := protocol.Decide{Approval: "s1.1", Outcome: "accept", By: "bob"}
+				w.refusal(w.send(protocol.SignalDecide, w.by("ann", protocol.SignalDecide, w.signed("ann", accept))), protocol.RefusedState, "a sender may not decide")
+				w.takes(w.send(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, w.signed("bob", accept))))
+			})
+			w.whenTurn(1, "completed", func() {
+				w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
+			})
+			w.startBy("ann", session.Options{Policy: approvedBy(t, "", "ann", "bob")})
+			w.verify()
+		})
+	}
+}
+
+// A session keeps the policy with which it began, and the access file is that of now.
+func TestTheSignatureOfARevokedApproverDoesNotCountWhoeverSendsIt(t *testing.T) {
+	key, _ := keyOf(t, "bob")
+	for what, revoked := range map[string]string{
+		"the person": "revoked: {people: [bob]}\n",
+		"the key":    fmt.Sprintf("revoked: {keys: [%q]}\n", ssh.FingerprintSHA256(key.PublicKey())),
+	} {
+		t.Run(what, func(t *testing.T) {
+			w := newWorld(t)
+			w.guard("  - {name: all, roles: [operator, approver], to: [ann, bob, cyd]}\n"+revoked, "ann", "bob", "cyd")
+			w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+			w.at(time.Second, func() {
+				w.takes(w.send(protocol.SignalMessage, w.by("ann", protocol.SignalMessage, hello("m1"))))
+			})
+			accept := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
+			w.at(2*time.Second, func() {
+				stolen := w.signed("bob", accept)
+				for _, field := range []string{"signature", "Signature"} { // Go reads both
+					d := map[string]string{"approval": stolen.Approval, "digest": stolen.Digest, "outcome": stolen.Outcome, field: stolen.Signature}
+					w.refusal(w.send(protocol.SignalDecide, w.by("cyd", protocol.SignalDecide, d)), protocol.RefusedForbidden, "is revoked")
+					w.SignalWorkflow(protocol.SignalDecide, w.by("cyd", protocol.SignalDecide, d))
+				}
+				w.takes(w.send(protocol.SignalDecide, w.by("cyd", protocol.SignalDecide, w.signed("cyd", accept))))
+			})
+			w.at(3*time.Second, func() {
+				if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || a.Missing != 1 || len(a.Agreed) != 1 {
+					t.Errorf("after one word of cyd's: %+v", a)
+				}
+				w.takes(w.send(protocol.SignalDecide, w.by("cyd", protocol.SignalDecide, w.signed("dee", accept)))) // whom the access file does not name
+			})
+			w.whenTurn(1, "completed", func() {
+				w.takes(w.send(protocol.SignalClose, w.by("ann", protocol.SignalClose, protocol.Close{})))
+			})
+			w.startBy("ann", session.Options{Policy: approvedBy(t, "required: 2\n", "bob", "cyd", "dee")})
 			w.verify()
 		})
 	}

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -73,7 +74,11 @@ func TestEachCommandOfASessionIsOnRecordWithItsEvidence(t *testing.T) {
 		w.SignalWorkflow(protocol.SignalClose, w.by("bob", protocol.SignalClose, protocol.Close{}))
 	})
 	w.at(3*time.Second, func() {
-		w.SignalWorkflow(protocol.SignalDecide, w.by("bob", protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: w.approval("s1.1").Digest, Outcome: "accept"}))
+		w.SignalWorkflow(protocol.SignalClose, w.byFor("ann", protocol.SessionID("s2"), protocol.SignalClose, protocol.Close{}))
+		w.SignalWorkflow(protocol.SignalClose, w.asAt(w.Now().Add(-25*time.Hour), command.Signal, "ann", protocol.SignalClose, protocol.Close{}))
+		accept := w.by("bob", protocol.SignalDecide, protocol.Decide{Approval: "s1.1", Digest: w.approval("s1.1").Digest, Outcome: "accept"})
+		w.SignalWorkflow(protocol.SignalDecide, accept)
+		w.SignalWorkflow(protocol.SignalDecide, accept)
 	})
 	w.whenTurn(1, "completed", func() {
 		if got := query[protocol.AuditView](w, protocol.QueryAudit); got.Head == nil || got.Head.Seq < 6 {
@@ -90,8 +95,16 @@ func TestEachCommandOfASessionIsOnRecordWithItsEvidence(t *testing.T) {
 		`refused session.interrupt by "" (unix) on session/s1`,
 		`refused session.close by "" (ssh_key signed) on session/s1`,
 		`refused session.close by "bob" (ssh_key signed) on session/s1`,
+		`refused session.close by "" (ssh_key signed) on session/s1`,
+		`refused session.close by "" (ssh_key signed) on session/s1`,
 		`accepted approval.decide by "bob" (ssh_key signed) on session/s1`,
+		`refused approval.decide by "bob" (ssh_key signed) on session/s1`,
 		`accepted session.close by "ann" (ssh_key signed) on session/s1`)
+	for i, why := range map[int]string{2: "it is not signed", 3: "its signature does not count", 4: "no binding", 5: "its signature does not count", 6: "25h0m0s ago", 8: "its nonce was used"} {
+		if i < len(records) && !strings.Contains(records[i].Reason, why) {
+			t.Errorf("record %d was refused, because %q, want %q", i, records[i].Reason, why)
+		}
+	}
 	for _, r := range records {
 		if (r.Outcome == audit.Refused) != (r.Reason != "") || len(r.Evidence.Args) != 64 {
 			t.Errorf("record %d: reason %q, digest of arguments %q", r.Seq, r.Reason, r.Evidence.Args)

@@ -111,17 +111,28 @@ func (a *Access) KnowsWorker(key []byte) (line string, known bool, err error) {
 // Signers are those whose signatures count.
 func (a *Access) Signers() *sshsig.Allowed { return a.signers }
 
-// Revoked says why a key or certificate does not count any more, or returns "".
+// Revoked says why a key or certificate does not count any more, or returns "". The keys and
+// certificates of a revoked person do not count.
 func (a *Access) Revoked(key ssh.PublicKey) string {
-	cert, _ := key.(*ssh.Certificate)
-	if cert != nil {
+	if cert, _ := key.(*ssh.Certificate); cert != nil {
 		if slices.Contains(a.revoked.Certificates, cert.KeyId) {
 			return fmt.Sprintf("certificate %.100q is revoked", cert.KeyId)
+		}
+		if i := slices.IndexFunc(cert.ValidPrincipals, a.RevokedPerson); i >= 0 {
+			return fmt.Sprintf("%s is revoked", cert.ValidPrincipals[i])
+		}
+		if print := ssh.FingerprintSHA256(cert.SignatureKey); slices.Contains(a.revoked.Keys, print) {
+			return fmt.Sprintf("key %s, which signed certificate %.100q, is revoked", print, cert.KeyId)
 		}
 		key = cert.Key
 	}
 	if print := ssh.FingerprintSHA256(key); slices.Contains(a.revoked.Keys, print) {
 		return fmt.Sprintf("key %s is revoked", print)
+	}
+	for _, name := range a.revoked.People {
+		if slices.ContainsFunc(a.people[name].Keys, func(line string) bool { return sameKey(line, key) }) {
+			return fmt.Sprintf("%s is revoked", name)
+		}
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package access_test
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -153,6 +154,31 @@ func TestSignaturesOfRevokedKeysAndPeopleDoNotCount(t *testing.T) {
 		who, err := sshsig.Verify(sig, sshsig.Namespace, []byte("words"), a.Signers(), time.Now())
 		if (err == nil) != c.counts || c.counts && who != name {
 			t.Errorf("%s: %q, %v", name, who, err)
+		}
+	}
+	certificate := func(of, by ssh.Signer, names ...string) ssh.PublicKey {
+		cert := &ssh.Certificate{Key: of.PublicKey(), CertType: ssh.UserCert, KeyId: "id", ValidPrincipals: names, ValidBefore: ssh.CertTimeInfinity}
+		if err := cert.SignCert(rand.Reader, by); err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	for what, c := range map[string]struct {
+		key ssh.PublicKey
+		why string
+	}{
+		"a key":                           {sa.PublicKey(), ""},
+		"a revoked person's key":          {sb.PublicKey(), "bob is revoked"},
+		"a revoked key":                   {sc.PublicKey(), "key SHA256:"},
+		"a certificate":                   {certificate(sa, sa, "alice"), ""},
+		"a revoked person's certificate":  {certificate(sa, sa, "bob"), "bob is revoked"},
+		"a certificate of a revoked key":  {certificate(sc, sa, "x"), "key SHA256:"},
+		"a certificate of a person's key": {certificate(sb, sa, "x"), "bob is revoked"},
+		"a certificate by a revoked key":  {certificate(sa, sc, "x"), "which signed certificate"},
+		"a certificate by another key":    {certificate(sa, sb, "x"), ""},
+	} {
+		if got := a.Revoked(c.key); (got == "") != (c.why == "") || !strings.Contains(got, c.why) {
+			t.Errorf("%s: %q, want %q", what, got, c.why)
 		}
 	}
 	if got := a.Decide(access.Request{Who: "bob", Verb: access.SessionRead}); got.Allowed || !strings.Contains(got.Reason, "revoked") {

@@ -64,7 +64,7 @@ func TestASignedRequestCountsForItsPrincipalPlaceAndTime(t *testing.T) {
 		"earlier":                {h, "POST", aRequest.Target, "", noon.Add(-command.MaxSkew - time.Second), command.ErrTime},
 		"a stranger":             {signedRequest(t, 9, "alice"), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"in another's name":      {signedRequest(t, 2, "alice"), "POST", aRequest.Target, "", noon, command.ErrSignature},
-		"a revoked person":       {h, "POST", aRequest.Target, "revoked: {people: [alice]}", noon, command.ErrSignature},
+		"a revoked person":       {h, "POST", aRequest.Target, "revoked: {people: [alice]}", noon, command.ErrRevoked},
 		"another body":           {changed(t, h, map[string]any{"body": command.BodyDigest(nil)}), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"another nonce":          {changed(t, h, map[string]any{"nonce": "n"}), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"another worker":         {changed(t, h, map[string]any{"worker": "V"}), "POST", aRequest.Target, "", noon, command.ErrSignature},
