@@ -15,6 +15,8 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/signkey"
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/policy"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -28,7 +30,7 @@ import (
 func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 	for _, c := range approval.Commands() {
 		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
-			c.Flags().StringVar(&a.SignWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, agent:SHA256:… for one of several, or login, the key of ctl login; if several keys fit, the one that the policy names is used (default: sign_with of the config)")
+			c.Flags().StringVar(&a.SignWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, agent:SHA256:… for one of several, or login, the key of ctl login; if several keys fit, the one that the policy names is used (default: sign_with of the config, or else login with authority: required)")
 		}
 	}
 	approval.AddCommand(messageCommand(a))
@@ -44,6 +46,9 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 			return err
 		}
 		with = conf.SignWith
+		if _, program := access.TokenName(d.By); with == "" && conf.Authority == config.AuthorityRequired && !program {
+			with = config.LoginKey // as for commands
+		}
 	}
 	if with == "" {
 		return nil // the session refuses the decision if it needs one

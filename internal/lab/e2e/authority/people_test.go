@@ -19,7 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/stack"
 )
 
-// provider is where dora, emil and fay log in.
+// provider is where dora, emil, fay and gil log in.
 var provider *issuer.Issuer
 
 func openProvider() (err error) {
@@ -27,6 +27,7 @@ func openProvider() (err error) {
 		issuer.Person{ID: "dora", Email: "dora@example.com", Verified: true, Groups: []string{"ops", "staff"}},
 		issuer.Person{ID: "emil", Email: "emil@example.com", Verified: true, Groups: []string{"deciders"}},
 		issuer.Person{ID: "fay", Email: "fay@example.com", Verified: true, Groups: []string{"guests"}},
+		issuer.Person{ID: "gil", Email: "gil@example.com", Verified: true, Groups: []string{"deciders"}},
 	)
 	return err
 }
@@ -111,7 +112,7 @@ func TestPeopleOfAnIdentityProviderDoWhatTheirGroupsMay(t *testing.T) {
 	if !slices.Equal(named, []string{"login", "whoami", "logout"}) {
 		t.Errorf("the page has the commands %q; this test runs others", named)
 	}
-	for _, who := range []string{"dora", "emil", "fay"} {
+	for _, who := range []string{"dora", "emil", "fay", "gil"} {
 		atHome(t, who)
 	}
 	if r := as(t, "dora", "session", "start", "--host", "web-1", "--seed", "team", "--id", "too-early"); r.Code != 2 || !strings.Contains(r.Stderr, "ctl login") {
@@ -146,6 +147,8 @@ func TestPeopleOfAnIdentityProviderDoWhatTheirGroupsMay(t *testing.T) {
 		t.Errorf("the session says %q", text)
 	}
 
+	decidesByLogins(t)
+
 	path := filepath.Join(t.TempDir(), "batch.yaml")
 	if err := os.WriteFile(path, []byte("id: doras\nprompt: \"say {{.item}}\"\ndefaults: {host: web-1, seed: team}\nitems: [one]\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -160,6 +163,35 @@ func TestPeopleOfAnIdentityProviderDoWhatTheirGroupsMay(t *testing.T) {
 	mustDo(t, "dora", "logout")
 	if r := as(t, "dora", "session", "send", "of-dora", "hello", "--no-wait"); r.Code != 2 || !strings.Contains(r.Stderr, "ctl login") {
 		t.Errorf("after the logout: %v", r)
+	}
+}
+
+// decidesByLogins has two people decide together who have no other key than that of their
+// login.
+func decidesByLogins(t *testing.T) {
+	t.Helper()
+	ca, err := os.ReadFile(filepath.Join(keys, "ca.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	policy := filepath.Join(t.TempDir(), "policy.yaml")
+	text := fmt.Sprintf("approvers: |\n  *@example.com cert-authority %s\nrequired: 2\n", strings.Join(strings.Fields(string(ca))[:2], " "))
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	logIn(t, "gil")
+	startAs(t, "dora", "by-two", "--policy", policy)
+	mustDo(t, "dora", "session", "send", "by-two", "need a command", "--no-wait")
+	e2e.Open(t, "by-two", 1)
+	mustNot(t, "fay", "allows approval.decide", "approval", "accept", "by-two.1")
+	mustDo(t, "emil", "approval", "accept", "by-two.1")
+	if v := e2e.Show(t, "by-two"); v.State != protocol.Waiting {
+		t.Errorf("after one of two decisions the session is %s", v.State)
+	}
+	mustDo(t, "gil", "approval", "accept", "by-two.1")
+	e2e.Idle(t, "by-two")
+	if text := e2e.LastText(t, "by-two"); !strings.Contains(text, "it ran") {
+		t.Errorf("the session says %q", text)
 	}
 }
 
@@ -264,7 +296,7 @@ func objectOf(t *testing.T, session string) (o access.Object) {
 // log in.
 func ofPerson(who string, args ...string) []string {
 	out := []string{"--config", filepath.Join(keys, who+".yaml")}
-	if slices.Contains([]string{"dora", "emil", "fay"}, who) {
+	if slices.Contains([]string{"dora", "emil", "fay", "gil"}, who) {
 		out = append(out, "--state", filepath.Join(keys, who+"-state"))
 	}
 	return append(out, args...)
