@@ -49,7 +49,8 @@ func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 		room: burst, chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
-// Refused puts a refused command on record. It returns when the record is in the store, or
+// Refused puts a refused command on record, or something that this process itself accepted.
+// Those who are refused often do not keep out what was accepted. It returns when the record is in the store, or
 // after a moment.
 func (r *Refusals) Refused(rec audit.Record) {
 	done := r.add(rec)
@@ -72,6 +73,10 @@ func (r *Refusals) add(rec audit.Record) (done <-chan struct{}) {
 	rec.At = audit.TimeText(now)
 	if rec.Source == audit.Unix {
 		rec.Principal = r.user
+	}
+	if rec.Outcome == audit.Accepted {
+		r.chain.Add(rec)
+		return r.round
 	}
 	if !r.since.IsZero() {
 		r.room = min(burst, r.room+perSecond*now.Sub(r.since).Seconds())

@@ -75,6 +75,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
+	refusals := audits.NewRefusals(blobs, log)
+	ends := recordRefusals(ctx, refusals)
+	defer ends()
+	opts.Record = refusals.Refused
 	// One chunk store, so that all share its cache of the index.
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
@@ -159,10 +163,6 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	})
 
 	works.set(set.Workfolders())
-
-	refusals := audits.NewRefusals(blobs, log)
-	ends := recordRefusals(ctx, refusals)
-	defer ends()
 
 	fatal := make(chan error, 1)
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)

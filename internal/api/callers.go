@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -29,7 +30,8 @@ type callers struct {
 	nonces    nonces
 }
 
-// prove finds out who makes a request.
+// prove finds out who makes a request. With an error it returns who that is as far as it is
+// known: the caller may be nil, and does not count.
 func (j *callers) prove(r *http.Request, to route) (*caller, error) {
 	now := time.Now()
 	unauthorized := func(err error) error {
@@ -45,25 +47,28 @@ func (j *callers) prove(r *http.Request, to route) (*caller, error) {
 	if len(r.Header.Values(command.RequestHeader)) > 1 {
 		return nil, unauthorized(errors.New("it has several headers " + command.RequestHeader))
 	}
+	c := &caller{source: sourceOf(r)}
 	signed, err := command.CheckRequest(r.Header.Get(command.RequestHeader), r.Method, r.RequestURI, j.authority.Current(), now)
 	if err != nil {
-		return nil, unauthorized(err)
+		return c, unauthorized(err)
 	}
+	c.principal, c.groups, c.key, c.body = signed.Principal, signed.Groups, signed.Fingerprint, signed.Body
 	if signed.Worker != j.id {
-		return nil, problem(http.StatusUnauthorized, ErrOtherWorker, "this request does not count: it was signed for another worker process, or for this one before it started again").hinted("send it again, signed for the process that the header " + command.WorkerHeader + " names")
+		return c, problem(http.StatusUnauthorized, ErrOtherWorker, "this request does not count: it was signed for another worker process, or for this one before it started again").hinted("send it again, signed for the process that the header " + command.WorkerHeader + " names")
 	}
 	if signed.ByWorker && !to.worker {
-		return nil, problem(http.StatusForbidden, ErrForbidden, "the key of a worker reads the status of workers, and nothing else")
+		return c, problem(http.StatusForbidden, ErrForbidden, "the key of a worker reads the status of workers, and nothing else")
 	}
 	if err := j.nonces.use(signed, now); err != nil {
-		return nil, unauthorized(err)
+		return c, unauthorized(err)
 	}
 	if !to.head {
 		r.Body = command.SignedBody(r.Body, signed.Body)
 	}
-	return &caller{principal: signed.Principal, groups: signed.Groups, key: signed.Fingerprint, body: signed.Body, holds: func() string {
+	c.holds = func() string {
 		return cmp.Or(j.authority.Current().Revoked(signed.Key), j.authority.Ended(signed.Principal))
-	}}, nil
+	}
+	return c, nil
 }
 
 // apiToken returns the API token of a request.
@@ -87,7 +92,7 @@ func (j *callers) proveToken(secret string) (*caller, error) {
 	if why := j.authority.Ended(who); why != "" {
 		return nil, errors.New(why)
 	}
-	return &caller{principal: who, token: t, holds: func() string { return j.authority.Ended(who) }}, nil
+	return &caller{principal: who, source: audit.Workflow, token: t, holds: func() string { return j.authority.Ended(who) }}, nil
 }
 
 // allow refuses what a principal may not do. The need that it returns has all that is known

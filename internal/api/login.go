@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/login"
 )
@@ -96,6 +98,8 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, s.loginProblem(err))
 		return
 	}
+	accepted(s.opts.Record, &caller{principal: out.Principal, source: audit.Workflow}, audit.CertificateIssue, out.KeyID,
+		fmt.Sprintf("certificate issued at a login, until %s, groups %v", out.ExpiresAt.Format(time.RFC3339), out.Groups))
 	s.reply(w, out)
 }
 

@@ -55,7 +55,8 @@ func overTLS(t *testing.T, change func(*Options)) (b *bench, with, without *Clie
 
 func TestALoginNeedsNoOtherCredentialWherePeopleLogIn(t *testing.T) {
 	d := &desk{}
-	b, _, without := overTLS(t, func(o *Options) { o.Login = d })
+	var j journal
+	b, _, without := overTLS(t, func(o *Options) { o.Login, o.Record = d, j.add })
 	s, err := without.LoginSettings(t.Context())
 	if err != nil || s.Issuer != "https://id.example.com" || s.ClientID != "c" || !slices.Equal(s.Scopes, []string{"openid"}) {
 		t.Errorf("%+v, %v", s, err)
@@ -63,6 +64,9 @@ func TestALoginNeedsNoOtherCredentialWherePeopleLogIn(t *testing.T) {
 	c, err := without.LogIn(t.Context(), login.Request{IDToken: "t", PublicKey: "k", Proof: "p", Nonce: "n"})
 	if err != nil || c.Principal != "dora@example.com" || len(d.asked) != 1 || d.asked[0] != (login.Request{IDToken: "t", PublicKey: "k", Proof: "p", Nonce: "n"}) {
 		t.Errorf("%+v, %v, asked %+v", c, err, d.asked)
+	}
+	if all := j.take(); len(all) != 1 || all[0].Verb != "certificate.issue" || all[0].Principal != "dora@example.com" || all[0].Outcome != "accepted" || all[0].Source != "workflow" {
+		t.Errorf("on record: %+v", all)
 	}
 	var e *Error
 	for what, ask := range map[string]func() error{

@@ -25,6 +25,7 @@ type caller struct {
 	groups    []string     // that its certificate names
 	key       string       // fingerprint of the key that signed
 	token     access.Token // with which it calls, or none
+	source    string       // how the principal is known, as in audit records
 	body      string       // digest, as signed; empty if the caller signed nothing
 	// holds says why the proof does not count any more, or returns "".
 	holds func() string
@@ -67,6 +68,9 @@ func (s *Server) locked(to route) http.HandlerFunc {
 				to.serve(s, w, r.WithContext(context.WithValue(r.Context(), callerKey{}, &caller{})))
 				return
 			}
+			if !to.open {
+				refused(s.opts.Record, c, to, r, err)
+			}
 			s.fail(w, err)
 			return
 		}
@@ -76,6 +80,9 @@ func (s *Server) locked(to route) http.HandlerFunc {
 		}
 		if err != nil {
 			s.log.Info("api request refused", "principal", c.principal, "method", r.Method, "path", r.URL.Path, "err", err)
+			if !to.open {
+				refused(s.opts.Record, c, to, r, err)
+			}
 			s.fail(w, err)
 			return
 		}

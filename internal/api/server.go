@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/localsocket"
 	"fairlead.dev/fairlead/internal/store"
@@ -56,6 +57,9 @@ type Options struct {
 	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
+	// Record puts refused requests, and what callers do that no workflow has on record, on record.
+	// It bounds how many are kept, and sets their time. It may be nil.
+	Record func(audit.Record)
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
 	// Recheck is how often a request that goes on is judged again; default 15 s. A feed ends

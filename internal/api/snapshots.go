@@ -19,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
@@ -197,6 +198,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	accepted(s.opts.Record, callerOf(r.Context()), access.SnapshotWrite, protocol.SessionID(m.Session), "snapshot "+id+" deleted")
 	s.log.Info("snapshot deleted", "snapshot", id)
 	s.reply(w, forPeople(m))
 }

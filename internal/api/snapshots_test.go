@@ -260,7 +260,8 @@ func TestAnExportThatIsCutIsAnError(t *testing.T) {
 
 // A snapshot that a session may continue from is not deleted.
 func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
-	b := serve(t, nil)
+	var j journal
+	b := serve(t, func(o *Options) { o.Record = j.add })
 	c := b.client("")
 	now := time.Now()
 	old, newest := b.take("s1", now.Add(-time.Hour), 1), b.take("s1", now, 1)
@@ -282,6 +283,9 @@ func TestTheNewestGoodSnapshotOfASessionIsNotDeleted(t *testing.T) {
 	}
 	if list := listed(t, c, ""); len(list) != 0 {
 		t.Errorf("left %+v", list)
+	}
+	if all := j.take(); len(all) != 3 || all[0].Object != "session/s1" || !strings.Contains(all[0].Reason, old.ID) || all[0].Outcome != "accepted" || all[0].Source != "unix" {
+		t.Errorf("on record: %+v", all)
 	}
 }
 

@@ -33,6 +33,8 @@ const (
 	CredentialLend   = "credential.lend"   // a session got the use of a seed
 	CredentialReturn = "credential.return" // it gives that back
 	CredentialLost   = "credential.lost"   // it lost that
+	CertificateIssue = "certificate.issue" // a worker signed a certificate for a person or an API token
+	APIRequest       = "api.request"       // a request to a worker that needs no right
 	Omitted          = "audit.omitted"     // records that were too many are not kept, but counted
 )
 

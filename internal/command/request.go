@@ -147,6 +147,13 @@ func ParseProof(header string) (Proof, error) {
 	return p, nil
 }
 
+// Certified reports whether a certificate seems to have signed. It verifies nothing.
+func (p Proof) Certified() bool {
+	key, err := sshsig.KeyOf([]byte(armorBegin+"\n"+p.Signature+"\n"+armorEnd+"\n"), nil)
+	_, is := key.(*ssh.Certificate)
+	return err == nil && is
+}
+
 // A SignedRequest is one whose signature counts.
 type SignedRequest struct {
 	Principal string
