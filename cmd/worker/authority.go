@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/interceptor"
 	"golang.org/x/crypto/ssh"
@@ -22,12 +23,13 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/sshsig"
+	"fairlead.dev/fairlead/internal/store"
 )
 
 var errNoAccess = errors.New("authority: required needs an access file: set access in the config")
 
 // keeperOf returns the keeper of the config's access file, or nil with authority: local.
-func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*authority.Keeper, error) {
+func keeperOf(ctx context.Context, conf *config.Config, blobs *store.Store, log *slog.Logger) (*authority.Keeper, error) {
 	if conf.Authority != config.AuthorityRequired {
 		return nil, nil
 	}
@@ -48,8 +50,25 @@ func keeperOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*auth
 		return nil, fmt.Errorf("read authority_since: %w", err)
 	}
 	k.RequiredSince(required)
+	k.OnLoad(func(digest string, data []byte) error { return keepAccess(ctx, blobs, digest, data) })
 	go k.Watch(ctx)
 	return k, nil
+}
+
+// accessPrefix begins the keys of the access files that were in force. Nothing deletes them.
+const accessPrefix = "access/"
+
+// keepAccessFor bounds one attempt to keep an access file in the store.
+const keepAccessFor = 30 * time.Second
+
+// keepAccess puts an access file into the store, which may have it.
+func keepAccess(ctx context.Context, blobs *store.Store, digest string, data []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, keepAccessFor)
+	defer cancel()
+	if err := blobs.Create(ctx, accessPrefix+digest, data); err != nil && !errors.Is(err, store.ErrExists) {
+		return fmt.Errorf("keep the access file: %w", err)
+	}
+	return nil
 }
 
 // readsOf asks the access file who may read what a session or batch has; nil without one.

@@ -64,7 +64,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
-	keeper, err := keeperOf(ctx, conf, log)
+	keeper, err := keeperOf(ctx, conf, blobs, log)
 	if err != nil {
 		return err
 	}

@@ -37,16 +37,30 @@ type Keeper struct {
 	brokeAt time.Time
 	toldAt  time.Time // when the log said so
 	tokens  Tokens
+
+	onLoad func(digest string, data []byte) error
+	loaded []version // that onLoad has not taken, the oldest first
+	giving bool      // to onLoad
 }
+
+// A version is what an access file had when it came into force.
+type version struct {
+	digest string
+	data   []byte
+}
+
+// maxLoaded bounds the versions that wait.
+const maxLoaded = 20
 
 // Open reads an access file. The error names every mistake.
 func Open(path string, log *slog.Logger) (*Keeper, error) {
 	k := &Keeper{path: path, log: log, now: time.Now}
-	a, err := read(path)
+	a, data, err := read(path)
 	if err != nil {
 		return nil, err
 	}
 	k.current, k.since = a, time.Now().UTC()
+	k.loaded = []version{{a.Digest, data}}
 	k.tell("access file in force", a)
 	return k, nil
 }
@@ -74,6 +88,53 @@ func (k *Keeper) AllowBefore(at time.Time) { k.before = at }
 // runs that began earlier, so nothing is concluded from when these were signed. It is called
 // before the keeper is used.
 func (k *Keeper) RequiredSince(at time.Time) { k.required = at }
+
+// OnLoad sets a function that gets each file that comes into force, and at once the one that is
+// in force. If it fails, it gets the file again at a later reload. It runs by itself, one at a
+// time: no judgement waits for it. OnLoad is called once.
+func (k *Keeper) OnLoad(f func(digest string, data []byte) error) {
+	k.mu.Lock()
+	k.onLoad = f
+	k.mu.Unlock()
+	k.give()
+}
+
+// give begins to hand over the files that wait.
+func (k *Keeper) give() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.onLoad == nil || k.giving || len(k.loaded) == 0 {
+		return
+	}
+	k.giving = true
+	go k.giveAll()
+}
+
+func (k *Keeper) giveAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(k.loaded) > 0 {
+		v := k.loaded[0]
+		k.mu.Unlock()
+		err := k.onLoad(v.digest, v.data)
+		k.mu.Lock()
+		if err != nil {
+			k.log.Warn("a version of the access file is not kept yet", "file", k.path, "digest", v.digest, "err", err)
+			break
+		}
+		k.loaded = k.loaded[1:]
+	}
+	k.giving = false
+}
+
+// load remembers a file for onLoad. The caller holds mu.
+func (k *Keeper) load(v version) {
+	if len(k.loaded) >= maxLoaded {
+		k.log.Error("a version of the access file is not kept: too many wait", "file", k.path, "digest", v.digest)
+		return
+	}
+	k.loaded = append(k.loaded, v)
+}
 
 // Current returns the access file in force.
 func (k *Keeper) Current() *access.Access {
@@ -133,7 +194,8 @@ func (k *Keeper) Watch(ctx context.Context) {
 // Reload reads the file. A file that cannot be read, or has mistakes, leaves the last good
 // one in force.
 func (k *Keeper) Reload() {
-	a, err := read(k.path)
+	defer k.give()
+	a, data, err := read(k.path)
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.broken
@@ -152,30 +214,31 @@ func (k *Keeper) Reload() {
 	case a.Digest != k.current.Digest:
 		k.tell("access file read", a, "before", k.current.Digest)
 		k.current, k.since = a, k.now().UTC()
+		k.load(version{a.Digest, data})
 	case was != nil:
 		k.log.Info("the access file is no longer broken: its content is what is in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
 	}
 	k.brokeAt, k.toldAt = time.Time{}, time.Time{}
 }
 
-func read(path string) (*access.Access, error) {
+func read(path string) (*access.Access, []byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("read the access file: %w", err)
+		return nil, nil, fmt.Errorf("read the access file: %w", err)
 	}
 	defer f.Close()
 	if err := trusted(f); err != nil {
-		return nil, fmt.Errorf("read the access file %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read the access file %s: %w", path, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, access.MaxFile+1))
 	if err != nil {
-		return nil, fmt.Errorf("read the access file: %w", err)
+		return nil, nil, fmt.Errorf("read the access file: %w", err)
 	}
 	a, err := access.Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("read the access file %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read the access file %s: %w", path, err)
 	}
-	return a, nil
+	return a, data, nil
 }
 
 // trusted refuses a file that others could have written.

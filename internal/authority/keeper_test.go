@@ -2,9 +2,13 @@ package authority
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -80,5 +84,55 @@ func TestABrokenAccessFileLeavesTheLastGoodOneInForceAndSaysSo(t *testing.T) {
 	k.Reload()
 	if st := k.Standing(); st.Broken != "" || !st.BrokenSince.IsZero() || st.Digest == first.Digest || !may(access.TokenWrite) {
 		t.Errorf("a good one again: %+v", st)
+	}
+}
+
+func TestEachAccessFileThatComesIntoForceIsKeptAlsoWhenTheStoreWasDown(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "access.yaml")
+	good := func(who string) string {
+		return "people: [{name: " + who + ", keys: []}]\nbindings: [{name: all, roles: [viewer], to: [" + who + "]}]\n"
+	}
+	texts := []string{good("ann"), good("bob"), good("cy")}
+	write := func(n int) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(texts[n]), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(0)
+	k, err := Open(path, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	kept, down := make(chan string), true
+	hook := func(digest string, data []byte) error {
+		if sum := sha256.Sum256(data); digest != hex.EncodeToString(sum[:]) {
+			t.Errorf("the digest %s is not that of %q", digest, data)
+		}
+		kept <- string(data)
+		if was := down; was {
+			down = false
+			return errors.New("the store is down")
+		}
+		return nil
+	}
+	k.OnLoad(hook)
+	write(1)
+	k.Reload() // it does not wait for the store
+	if got := <-kept; got != texts[0] {
+		t.Errorf("first %q", got)
+	}
+	for stopped := false; !stopped; runtime.Gosched() { // the attempt has failed
+		k.mu.Lock()
+		stopped = !k.giving
+		k.mu.Unlock()
+	}
+	write(2)
+	k.Reload()
+	k.Reload() // the same file is no new version
+	for _, want := range texts {
+		if got := <-kept; got != want {
+			t.Errorf("kept %q, want %q", got, want)
+		}
 	}
 }
