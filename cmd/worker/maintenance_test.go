@@ -20,6 +20,7 @@ import (
 // They create none if the config says never.
 func TestMaintenanceIsScheduledAsTheConfigSays(t *testing.T) {
 	dir := t.TempDir()
+	t.Setenv("HOME", dir) // other tests have sessions in the home that they share
 	address := temporalIn(t, dir)
 	c, err := client.NewLazyClient(client.Options{HostPort: address})
 	if err != nil {
