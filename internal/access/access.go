@@ -113,6 +113,8 @@ func (a *Access) Signers() *sshsig.Allowed { return a.signers }
 
 // Revoked says why a key or certificate does not count any more, or returns "". The keys and
 // certificates of a revoked person do not count.
+//
+//workflowcheck:ignore // a pure function
 func (a *Access) Revoked(key ssh.PublicKey) string {
 	if cert, _ := key.(*ssh.Certificate); cert != nil {
 		if slices.Contains(a.revoked.Certificates, cert.KeyId) {

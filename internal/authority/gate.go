@@ -80,6 +80,8 @@ func (k *Keeper) Judge(c Command) Verdict {
 
 // revokedApprover says why the signature of an approver in a decision does not count any
 // more, or returns "". The session verifies the signature, by the policy with which it began.
+//
+//workflowcheck:ignore // a pure function of its arguments
 func revokedApprover(name string, args []byte, a *access.Access) string {
 	var fields map[string]json.RawMessage
 	if name != protocol.SignalDecide || json.Unmarshal(args, &fields) != nil {
