@@ -49,9 +49,8 @@ func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 		room: burst, chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
-// Refused puts a refused command on record, or something that this process itself accepted.
-// Those who are refused often do not keep out what was accepted. It returns when the record is in the store, or
-// after a moment.
+// Refused records a refused command, or an act that this process accepted. The rate limit
+// applies to refusals only. Refused returns when the record is in the store, or after a moment.
 func (r *Refusals) Refused(rec audit.Record) {
 	done := r.add(rec)
 	select {

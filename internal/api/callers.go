@@ -30,8 +30,8 @@ type callers struct {
 	nonces    nonces
 }
 
-// prove finds out who makes a request. With an error it returns who that is as far as it is
-// known: the caller may be nil, and does not count.
+// prove verifies who makes a request. With an error, the caller is only what is known so far,
+// for the audit record: it may be nil, and has no rights.
 func (j *callers) prove(r *http.Request, to route) (*caller, error) {
 	now := time.Now()
 	unauthorized := func(err error) error {

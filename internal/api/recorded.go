@@ -22,9 +22,8 @@ func sourceOf(r *http.Request) string {
 	return audit.Key
 }
 
-// refused puts a request on record that its caller may not make. What is not found, is wrong or
-// cannot be answered now was not refused. A request that was signed for another process is no
-// refusal either: clients sign it anew.
+// refused records a request that its caller may not make. Other errors are not recorded: the
+// request was wrong, or was signed for another process, and the client signs it again.
 func refused(record func(audit.Record), c *caller, to route, r *http.Request, err error) {
 	n, nerr := to.needs(r)
 	if nerr != nil {
@@ -46,8 +45,8 @@ func refusedFor[V ~string](record func(audit.Record), c *caller, verb V, object 
 	record(rec)
 }
 
-// accepted puts on record what a worker did for a caller and no workflow has on record. The
-// signature of a request is none of a record, so the record has none.
+// accepted records what a worker did for a caller, where no workflow records it. The signature
+// of a request does not cover the record, so the record has no signature.
 func accepted[V ~string](record func(audit.Record), c *caller, verb V, object, reason string) {
 	if record == nil {
 		return
@@ -59,8 +58,8 @@ func accepted[V ~string](record func(audit.Record), c *caller, verb V, object, r
 	record(rec)
 }
 
-// objectOf names what a request is about: a workflow if it has one. The query may have more than
-// others should read, so it is left out.
+// objectOf returns the object of a request: its workflow, or otherwise its path. It leaves out
+// the query, which may contain what readers of the audit records may not see.
 func objectOf(n need, r *http.Request) string {
 	switch {
 	case n.session != "":

@@ -57,8 +57,8 @@ type Options struct {
 	// Status is called at every request for it.
 	Status func() Status
 	Logger *slog.Logger
-	// Record puts refused requests, and what callers do that no workflow has on record, on record.
-	// It bounds how many are kept, and sets their time. It may be nil.
+	// Record writes the audit record of a refused request, or of an act that no workflow records.
+	// It bounds how many refusals are kept, and sets the time. It may be nil.
 	Record func(audit.Record)
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration

@@ -18,7 +18,7 @@ const (
 	Unproved = "unproved" // its signature does not count
 )
 
-// A Proof says what the evidence of a record is worth.
+// A Proof says whether the evidence of a record proves who caused it.
 type Proof struct {
 	Entity    string `json:"entity"`
 	Seq       int64  `json:"seq"`

@@ -38,8 +38,8 @@ func StartVerdict(ctx workflow.Context) Verdict {
 
 // Claim returns an error if a start that was signed was used before: anybody who may write
 // to Temporal can start an ended workflow again with its own input. It waits for the store.
-// It also returns an error if what in asks about the start is refused. The records of the
-// workflow's ledger go along.
+// It also returns an error if the activity refuses what the input asks about the start. The
+// activity writes the records that wait in the workflow's ledger, too.
 func Claim(ctx workflow.Context, name string, v Verdict, in protocol.ClaimStart) error {
 	if v.Nonce == "" && in.Reads == nil && in.Owns == nil || Version(ctx) < 2 {
 		return nil

@@ -15,4 +15,10 @@
 //   - a workflow that is started as a child, or by a run that continues as new, needs an input
 //     with a mark, whatever its class: cron, a retry policy and workflows of others repeat or
 //     begin workflows in the same way.
+//
+// A replay runs no validators, so it takes an update only if the history proves that a worker of
+// ours accepted it (see [payload.Accepted]).
+//
+// A [Ledger] records the accepted commands of a workflow. [Keeper.OnLoad] hands over each access
+// file that comes into force.
 package authority
