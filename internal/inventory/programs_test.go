@@ -266,7 +266,8 @@ func TestAnOpenSSHConfigIncludesOthers(t *testing.T) {
 
 func TestNoNameReachesSSHAsAnOption(t *testing.T) {
 	log := filepath.Join(t.TempDir(), "log")
-	standIn(t, "ssh", `printf '%s|' "$@" >>`+log+"\necho >>"+log+"\necho hostname x\n")
+	standIn(t, "ssh", `line=$(printf '%s|' "$@")
+printf '%s\n' "$line" >>`+log+"\necho hostname x\n") // one write a line: several run at once
 	text := "Host -oProxyCommand=id good --\nHost me@there ssh://x \"-v\" UPPER pat*\n"
 	_, err := Parse(t.Context(), []byte(text), Options{Name: "f", Format: SSHConfig})
 	if got := problems(err); len(got) != 5 || slices.ContainsFunc(got, func(p string) bool { return !strings.Contains(p, "is not a name of a host") }) {
