@@ -31,7 +31,7 @@ const (
 type Ledger struct {
 	ctx   workflow.Context
 	chain *audit.Chain
-	user  string // the worker's, if nobody signs
+	user  string // the worker's, for what nobody signs
 
 	pending []*audit.Record // of handlers that have not waited yet
 	due     bool
@@ -120,9 +120,10 @@ func (l *Ledger) record(object, name string, verb access.Verb, raw []byte, who s
 		r.Outcome, r.Reason = audit.Refused, err.Error()
 	}
 	switch {
+	case r.Source != audit.Unix: // it is signed, also if the run began when nobody had to sign
 	case l.user != "":
-		r.Principal, r.Source = l.user, audit.Unix
-	case r.Source == audit.Unix && (err == nil || who != ""): // it counts without a signature: a worker sent it
+		r.Principal = l.user
+	case err == nil || who != "": // it counts without a signature: a worker sent it
 		r.Principal, r.Source = cmp.Or(who, access.Worker), audit.Workflow
 	}
 	return r

@@ -20,6 +20,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/payload"
@@ -191,17 +192,22 @@ func TestALedgerThatAStrangersWorkerBeganIsNotGoneOnWith(t *testing.T) {
 	s.refusesTasks(id, "only a worker may write it")
 }
 
-func TestAnUpdateWithMoreArgumentsThanOneIsRefusedAndBlocksNothing(t *testing.T) {
+func TestAnUpdateWithAnotherNumberOfArgumentsIsRefusedAndBlocksNothing(t *testing.T) {
 	s := newStage(t)
 	s.begin(s.ours, "seed/c", "counts", "in")
 	w := s.counting("ours")
-	h, err := s.thief.UpdateWorkflow(s.ctx, client.UpdateWorkflowOptions{WorkflowID: "seed/c", UpdateName: protocol.UpdateReviveSeed, WaitForStage: client.WorkflowUpdateStageCompleted,
-		Args: []any{s.signed("seed/c", protocol.UpdateReviveSeed, protocol.ReviveSeed{}), "more"}})
-	if err == nil {
-		err = h.Get(s.ctx, nil)
-	}
-	if err == nil || !strings.Contains(err.Error(), "has 2 arguments") {
-		t.Errorf("an update with two arguments: %v", err)
+	for n, args := range [][]any{nil, 2: {s.signed("seed/c", protocol.UpdateReviveSeed, protocol.ReviveSeed{}), "more"}} {
+		if n == 1 {
+			continue
+		}
+		h, err := s.thief.UpdateWorkflow(s.ctx, client.UpdateWorkflowOptions{WorkflowID: "seed/c", UpdateName: protocol.UpdateReviveSeed,
+			WaitForStage: client.WorkflowUpdateStageCompleted, Args: args})
+		if err == nil {
+			err = h.Get(s.ctx, nil)
+		}
+		if err == nil || !strings.Contains(err.Error(), "unable to decode the input") {
+			t.Errorf("an update with %d arguments: %v", n, err)
+		}
 	}
 	s.stop(w)
 	defer s.stop(s.counting("ours"))
@@ -249,6 +255,34 @@ func TestAReportOnAnotherChainDropsNoRecord(t *testing.T) {
 		}
 		if l.Settled() {
 			t.Error("the ledger takes its record for written")
+		}
+		return nil
+	})
+	if err := env.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestASignedCommandIsRecordedAsItsSignersAlsoInARunThatBeganWithoutAuthority(t *testing.T) {
+	var suite testsuite.WorkflowTestSuite
+	env := suite.NewTestWorkflowEnvironment()
+	env.ExecuteWorkflow(func(ctx workflow.Context) error {
+		l := open(ctx, new(audit.Chain), "unix:root")
+		auth := &protocol.Auth{Principal: "ann", At: audit.TimeText(workflow.Now(ctx)), Signature: "signed"}
+		for _, want := range []audit.Record{{Principal: "ann", Source: audit.Key}, {Principal: "unix:root", Source: audit.Unix}} {
+			raw, err := command.Marshal(protocol.ReviveSeed{Commanded: protocol.Commanded{Auth: auth}})
+			if err != nil {
+				return err
+			}
+			who := ""
+			if auth != nil {
+				who = auth.Principal
+			}
+			got := l.record("seed/a", protocol.UpdateReviveSeed, access.SeedWrite, raw, who, nil)
+			if got.Principal != want.Principal || got.Source != want.Source {
+				t.Errorf("recorded as %s (%s), not as %s (%s)", got.Principal, got.Source, want.Principal, want.Source)
+			}
+			auth = nil
 		}
 		return nil
 	})

@@ -164,8 +164,8 @@ func (d dataConverter) FromPayloads(p *commonpb.Payloads, to ...any) error {
 			return d.insist(err)
 		}
 	}
-	if len(to) > 0 && len(all) > len(to) {
-		if _, update := to[0].(*sealed); update { // what no handler reads would be part of its proof
+	if len(to) > 0 && (len(all) > len(to) || len(all) < len(to) && d.codec.requires(d.beganAt())) {
+		if _, update := to[0].(*sealed); update { // its proof covers what its handler reads, and nothing else
 			return fmt.Errorf("the update has %d arguments, and its handler takes %d", len(all), len(to))
 		}
 	}
