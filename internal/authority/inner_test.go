@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
 	historypb "go.temporal.io/api/history/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
@@ -277,6 +279,27 @@ func (s *stage) until(what string, ok func() bool) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// ask queries a workflow. Temporal can hand a query to a worker that has just stopped: then it
+// fails or stays without an answer, which says nothing about the workflow.
+func (s *stage) ask(id, query string, out any) {
+	s.t.Helper()
+	s.until(id+" answers the query "+query, func() bool {
+		v, err := s.ours.QueryWorkflow(s.ctx, id, "", query)
+		if err == nil {
+			err = v.Get(out)
+		}
+		var cancelled *serviceerror.Canceled
+		var late *serviceerror.DeadlineExceeded
+		if errors.As(err, &cancelled) || errors.As(err, &late) {
+			return false
+		}
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return true
+	})
 }
 
 func (s *stage) history(id, run string) (h []*historypb.HistoryEvent) {

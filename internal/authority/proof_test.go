@@ -72,13 +72,7 @@ func (s *stage) stop(w worker.Worker) {
 
 func (s *stage) counted(id string) (n map[string]int) {
 	s.t.Helper()
-	v, err := s.ours.QueryWorkflow(s.ctx, id, "", "counted")
-	if err == nil {
-		err = v.Get(&n)
-	}
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.ask(id, "counted", &n)
 	return n
 }
 

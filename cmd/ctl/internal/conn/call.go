@@ -25,11 +25,13 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
 	defer cancel()
 	err := whenReady(ctx, func() error {
-		v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
-		if err == nil {
-			err = v.Get(out)
-		}
-		return err
+		return untilHeard(ctx, func() error {
+			v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
+			if err == nil {
+				err = v.Get(out)
+			}
+			return err
+		})
 	})
 	if failed := (*serviceerror.QueryFailed)(nil); errors.As(err, &failed) && strings.Contains(failed.Message, "unknown queryType") {
 		// The workflow was refused before it could answer: its failure says why.
@@ -101,6 +103,23 @@ const maxMet = 4
 func metItsTask(err error) bool {
 	var fail *serviceerror.QueryFailed
 	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
+}
+
+// untilHeard repeats a query, a few times, while Temporal hands it to a worker that has just
+// stopped. Temporal then cancels the query by itself.
+func untilHeard(ctx context.Context, ask func() error) error {
+	for tries := 0; ; tries++ {
+		err := ask()
+		var cancelled *serviceerror.Canceled
+		if !errors.As(err, &cancelled) || tries == maxMet {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
 }
 
 // UpdateWithStart is Update, but starts the workflow if it does not run.

@@ -38,6 +38,30 @@ func TestAQueryThatMetAWorkflowTaskIsAskedAgain(t *testing.T) {
 	}
 }
 
+// Temporal hands a query to a poll of a worker that has just stopped, and cancels it then.
+func TestAQueryThatAStoppedWorkerGotIsAskedAgain(t *testing.T) {
+	lost := serviceerror.NewCanceled("context canceled")
+	tries := 0
+	if err := untilHeard(t.Context(), func() error {
+		if tries++; tries < 3 {
+			return lost
+		}
+		return nil
+	}); err != nil || tries != 3 {
+		t.Errorf("after %d tries: %v", tries, err)
+	}
+	tries = 0
+	if err := untilHeard(t.Context(), func() error { tries++; return lost }); !errors.Is(err, lost) || tries != maxMet+1 {
+		t.Errorf("one that is always cancelled: after %d tries: %v", tries, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	tries = 0
+	if err := untilHeard(ctx, func() error { tries++; return lost }); !errors.Is(err, lost) || tries != 1 {
+		t.Errorf("the user gave up: after %d tries: %v", tries, err)
+	}
+}
+
 // A workflow's refusal names the request, and ctl names it too. The user reads the name
 // once.
 func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
