@@ -49,10 +49,10 @@ func (j *callers) prove(r *http.Request, to route) (*caller, error) {
 	}
 	c := &caller{source: sourceOf(r)}
 	signed, err := command.CheckRequest(r.Header.Get(command.RequestHeader), r.Method, r.RequestURI, j.authority.Current(), now)
+	c.principal, c.groups, c.key, c.body = signed.Principal, signed.Groups, signed.Fingerprint, signed.Body
 	if err != nil {
 		return c, unauthorized(err)
 	}
-	c.principal, c.groups, c.key, c.body = signed.Principal, signed.Groups, signed.Fingerprint, signed.Body
 	if signed.Worker != j.id {
 		return c, problem(http.StatusUnauthorized, ErrOtherWorker, "this request does not count: it was signed for another worker process, or for this one before it started again").hinted("send it again, signed for the process that the header " + command.WorkerHeader + " names")
 	}

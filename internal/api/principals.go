@@ -74,7 +74,8 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			s.fail(w, err)
 			return
 		}
-		n, err := to.needs(r)
+		known := context.WithValue(r.Context(), callerKey{}, c)
+		n, err := to.needs(r.WithContext(known)) // which refuses a folder of somebody else
 		if err == nil {
 			n, err = s.callers.allow(r.Context(), c, n)
 		}
@@ -86,7 +87,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			s.fail(w, err)
 			return
 		}
-		ctx, cancel := context.WithCancelCause(context.WithValue(r.Context(), callerKey{}, c))
+		ctx, cancel := context.WithCancelCause(known)
 		defer cancel(nil)
 		stop := s.callers.watch(c, n, cancel)
 		defer stop()

@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // journal keeps records in the order in which they come.
@@ -66,7 +68,19 @@ func TestRefusedRequestsAndWhatCallersDoToTokensAreOnRecord(t *testing.T) {
 	c.raw("GET", live, "", once)
 	one("a request made again", refused("vic", audit.Key, access.SessionRead, "session/s1"), "counts once")
 	c.raw("GET", live, "", c.signed("vic", "GET", live, "", now.Add(-6*time.Minute)))
-	one("a request of another time", refused("", audit.Key, access.SessionRead, "session/s1"), "clock")
+	one("a request of another time", refused("vic", audit.Key, access.SessionRead, "session/s1"), "clock")
+	c.raw("GET", live, "", c.signed("stranger", "GET", live, "", now.Add(-6*time.Minute)))
+	one("a stranger's request of another time", refused("", audit.Key, access.SessionRead, "session/s1"), "")
+	theirs, ok := owned.FolderOf(aFolder, "own")
+	if !ok {
+		t.Fatal(aFolder)
+	}
+	for _, path := range []string{"/v1/messages?folder=" + theirs, "/v1/inputs/images?folder=" + theirs, "/v1/batches?folder=" + theirs, "/v1/tokens?repo=x&folder=" + theirs} {
+		if status, body := c.raw("POST", path, "hi", c.signed("ann", "POST", path, "hi", now)); status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", path, status, body)
+		}
+		one(path, refused("ann", audit.Key, access.SessionMessage, "session/s-1"), "belongs to another principal")
+	}
 	if _, err := c.as("vic").CreateAPIToken(t.Context(), NewToken{Name: "ci", Roles: []access.Role{access.Viewer}}); errorKind(err) != ErrForbidden {
 		t.Error(err)
 	}
@@ -111,5 +125,38 @@ func TestRefusedRequestsAndWhatCallersDoToTokensAreOnRecord(t *testing.T) {
 	}
 	if all := j.take(); len(all) != 0 {
 		t.Errorf("these are no refusals: %+v", all)
+	}
+}
+
+func TestARequestWithoutTheTokenOfAWorkerIsOnRecord(t *testing.T) {
+	var j journal
+	b := serve(t, func(o *Options) { o.Listen, o.Token, o.Record = "127.0.0.1:0", "a token of some length", j.add })
+	get := func(path, token string) {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.Address()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if token != "" {
+			r.Header.Set("Authorization", "Bearer "+token)
+		}
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusUnauthorized {
+			t.Errorf("%s: %s", path, resp.Status)
+		}
+	}
+	get("/v1/status", "")
+	get("/v1/sessions/s1/feed?with=secret", "")
+	get("/v1/audit", "another token")
+	want := []audit.Record{
+		{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/sessions/s1/feed", Outcome: audit.Refused, Reason: "this worker's API needs its token"},
+		{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/audit", Outcome: audit.Refused, Reason: "this worker's API needs its token"},
+	}
+	if got := j.take(); !slices.Equal(got, want) {
+		t.Errorf("on record are %+v, want %+v", got, want)
 	}
 }

@@ -2,6 +2,7 @@ package api
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/internal/access"
@@ -83,6 +84,11 @@ func (s *Server) routes() http.Handler {
 		mux.HandleFunc(r.pattern, s.locked(r))
 	}
 	return mux
+}
+
+// isOpen reports whether a request goes to an open route.
+func isOpen(r *http.Request) bool {
+	return slices.ContainsFunc(routes, func(to route) bool { return to.open && to.pattern == r.Method+" "+r.URL.Path })
 }
 
 func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {

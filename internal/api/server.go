@@ -228,8 +228,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 			digest := sha256.Sum256([]byte(shown))
 			if !ok || subtle.ConstantTimeCompare(digest[:], s.token[:]) != 1 {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				s.fail(w, problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API needs its token").
-					hinted("set api.token_file in the config"))
+				err := problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API needs its token").hinted("set api.token_file in the config")
+				if !isOpen(r) {
+					refusedFor(s.opts.Record, nil, audit.APIRequest, r.URL.Path, err)
+				}
+				s.fail(w, err)
 				return
 			}
 		}

@@ -169,7 +169,8 @@ type SignedRequest struct {
 	ByWorker bool
 }
 
-// CheckRequest verifies a request by its header. The error wraps one of the Err values. The
+// CheckRequest verifies a request by its header. The error wraps one of the Err values. With
+// ErrTime, the signature counts except for its time, and what was signed is returned, too. The
 // caller compares the worker and the body, and refuses nonces that were used.
 func CheckRequest(header, method, target string, a *access.Access, now time.Time) (SignedRequest, error) {
 	if header == "" {
@@ -180,11 +181,12 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 		return SignedRequest{}, fmt.Errorf("%w: header %s: %w", ErrMalformed, RequestHeader, err)
 	}
 	at, err := time.Parse(time.RFC3339Nano, p.At)
+	var skewed error
 	switch {
 	case err != nil || timeText(at) != p.At:
 		return SignedRequest{}, fmt.Errorf("%w: header %s: its field at is not a time as in %s", ErrMalformed, RequestHeader, timeText(now))
 	case at.After(now.Add(MaxSkew)) || at.Before(now.Add(-MaxSkew)):
-		return SignedRequest{}, fmt.Errorf("%w: it was signed at %s, which is %s away from this worker's clock, and %s is the limit: set the clock of the machine that signs, or of this worker", ErrTime, p.At, at.Sub(now).Abs().Round(time.Second), MaxSkew)
+		skewed = fmt.Errorf("%w: it was signed at %s, which is %s away from this worker's clock, and %s is the limit: set the clock of the machine that signs, or of this worker", ErrTime, p.At, at.Sub(now).Abs().Round(time.Second), MaxSkew)
 	}
 	message, err := p.message(method, target)
 	if err != nil {
@@ -200,7 +202,7 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 	}
 	if p.Principal == access.Worker {
 		if _, err := sshsig.Verify(armored, RequestNamespace, message, a.Workers(), now); err == nil {
-			return SignedRequest{Principal: p.Principal, Key: key, Fingerprint: ssh.FingerprintSHA256(key), Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce, ByWorker: true}, nil
+			return SignedRequest{Principal: p.Principal, Key: key, Fingerprint: ssh.FingerprintSHA256(key), Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce, ByWorker: true}, skewed
 		}
 	}
 	who, err := sshsig.Verify(armored, RequestNamespace, message, a.Signers(), now)
@@ -218,7 +220,7 @@ func CheckRequest(header, method, target string, a *access.Access, now time.Time
 			return SignedRequest{}, fmt.Errorf("%w: certificate %.100q: %w", ErrSignature, cert.KeyId, err)
 		}
 	}
-	return SignedRequest{Principal: who, Groups: groups, Key: key, Fingerprint: fingerprint, Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce}, nil
+	return SignedRequest{Principal: who, Groups: groups, Key: key, Fingerprint: fingerprint, Body: p.Body, Worker: p.Worker, At: at, Nonce: p.Nonce}, skewed
 }
 
 // BodyDigest is the digest of a body for [Request].

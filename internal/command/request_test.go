@@ -63,6 +63,7 @@ func TestASignedRequestCountsForItsPrincipalPlaceAndTime(t *testing.T) {
 		"later":                  {h, "POST", aRequest.Target, "", noon.Add(command.MaxSkew + time.Second), command.ErrTime},
 		"earlier":                {h, "POST", aRequest.Target, "", noon.Add(-command.MaxSkew - time.Second), command.ErrTime},
 		"a stranger":             {signedRequest(t, 9, "alice"), "POST", aRequest.Target, "", noon, command.ErrSignature},
+		"a stranger, later":      {signedRequest(t, 9, "alice"), "POST", aRequest.Target, "", noon.Add(command.MaxSkew + time.Second), command.ErrSignature},
 		"in another's name":      {signedRequest(t, 2, "alice"), "POST", aRequest.Target, "", noon, command.ErrSignature},
 		"a revoked person":       {h, "POST", aRequest.Target, "revoked: {people: [alice]}", noon, command.ErrRevoked},
 		"another body":           {changed(t, h, map[string]any{"body": command.BodyDigest(nil)}), "POST", aRequest.Target, "", noon, command.ErrSignature},
@@ -78,8 +79,12 @@ func TestASignedRequestCountsForItsPrincipalPlaceAndTime(t *testing.T) {
 		"no base64":              {h + "=", "POST", aRequest.Target, "", noon, command.ErrMalformed},
 		"too much":               {strings.Repeat("A", command.MaxRequestHeader+1), "POST", aRequest.Target, "", noon, command.ErrMalformed},
 	} {
-		if r, err := command.CheckRequest(c.header, c.method, c.target, team(t, c.more), c.now); !errors.Is(err, c.want) {
+		r, err := command.CheckRequest(c.header, c.method, c.target, team(t, c.more), c.now)
+		if !errors.Is(err, c.want) {
 			t.Errorf("%s: %+v, %v; want %v", what, r, err, c.want)
+		}
+		if (r.Principal == "alice") != (c.want == command.ErrTime) {
+			t.Errorf("%s: %q is said to have signed it", what, r.Principal)
 		}
 	}
 }
