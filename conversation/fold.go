@@ -81,6 +81,10 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	if n.Item.Type == "dynamicToolCall" {
 		t.calls.done(key)
 	}
+	if said, ok := t.abortMarked(n); ok {
+		t.abortRead(n, said)
+		return
+	}
 	own := t.st.ours(n.Notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID

@@ -60,6 +60,9 @@ func (m *machine) refill(l wire.Line) {
 	if err != nil {
 		return
 	}
+	if msg.Clash != nil {
+		return
+	}
 	if msg.IsRequest() {
 		m.requests.demandAgain(msg, l.Offset)
 		return

@@ -10,6 +10,8 @@ import (
 
 func (m *machine) message(msg *wire.Message) {
 	switch {
+	case msg.Clash != nil:
+		m.clash(msg)
 	case msg.IsRequest():
 		m.request(msg)
 	case msg.IsResponse():
@@ -18,6 +20,20 @@ func (m *machine) message(msg *wire.Message) {
 		}
 	default:
 		m.notification(msg)
+	}
+}
+
+// clash records a message that names two threads. A request is refused, and the end of the
+// running turn counts as unknown.
+func (m *machine) clash(msg *wire.Message) {
+	m.log.Warn("a message names two threads", "method", msg.Method)
+	if msg.IsRequest() {
+		m.autos.refuse(msg, msg.Clash.Error())
+		return
+	}
+	m.warn(msg.Clash.Error())
+	if msg.Method == "turn/completed" {
+		m.turns.endedUnclearly(msg.Params, problem("protocol", msg.Clash.Error()))
 	}
 }
 

@@ -212,28 +212,35 @@ func (o *opening) threadOpened(r *wire.Message) {
 		return
 	}
 	var a wire.ThreadAnswer
-	if err := json.Unmarshal(r.Result, &a); err != nil || a.Thread.ID == "" {
+	id, err := "", json.Unmarshal(r.Result, &a)
+	if err == nil {
+		if id, err = a.OfThread(method); err != nil {
+			o.giveUp(Refused, problem("protocol", err.Error()))
+			return
+		}
+	}
+	if id == "" {
 		o.giveUp(Refused, problem("protocol", method+": codex's answer names no thread"))
 		return
 	}
 	switch {
-	case method == wire.MethodResume && a.Thread.ID != source:
-		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, a.Thread.ID, source)))
+	case method == wire.MethodResume && id != source:
+		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s instead of %s", method, id, source)))
 		return
-	case method == wire.MethodFork && a.Thread.ID == source:
+	case method == wire.MethodFork && id == source:
 		o.giveUp(Refused, problem("protocol", fmt.Sprintf("%s: codex opened thread %s itself, not a fork of it", method, source)))
 		return
 	}
 	o.fresh = false
 	o.st.Opened = o.st.Cursor.Incarnation
-	o.st.ThreadID = a.Thread.ID
+	o.st.ThreadID = id
 	o.st.Model = a.Model
 	o.st.Provider = a.Provider
 	if o.st.CodexVersion == "" && method != wire.MethodResume { // an earlier pump had it from initialize
 		o.st.CodexVersion = a.Thread.CLIVersion
 	}
 	e := protocol.Entry{Type: protocol.EntryState, Turn: o.st.Turn, Status: did, Text: "thread " + did,
-		Data: map[string]string{"thread": a.Thread.ID, "model": a.Model, "codex": o.st.CodexVersion}}
+		Data: map[string]string{"thread": id, "model": a.Model, "codex": o.st.CodexVersion}}
 	if method == wire.MethodFork {
 		o.st.ForkedFrom = source
 		setData(&e, "from", source)

@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 
 	"fairlead.dev/fairlead/conversation/wire"
@@ -185,13 +187,19 @@ func classifyAnswer(method string, e *wire.RPCError) *protocol.Problem {
 	return problem(kind, fmt.Sprintf("%s: %s", method, e.Message))
 }
 
-// ExitProblem describes a codex that ended on its own. how is e.g. "exit status 1", tail
-// the end of its standard error.
+// ExitProblem describes a codex that ended on its own. how is e.g. "exited with status 1",
+// tail the end of its standard error.
 func ExitProblem(how, tail string) *protocol.Problem {
 	tail = meaningful(tail)
 	text := strings.ToLower(tail)
-	p := problem("process_exit", "codex ended ("+how+")")
+	p := problem(protocol.EndProcessExit, "codex ended ("+how+")")
+	if gaveUp(how) {
+		if kind := kindOfTail(tail); kind != "" {
+			p = problem(kind, p.Message)
+		}
+	}
 	switch {
+	case p.Kind != protocol.EndProcessExit:
 	case strings.Contains(text, "codex_home"), strings.Contains(text, "config.toml"), strings.Contains(text, "model provider"):
 		p.Hint = "codex could not read its home or configuration: check the seed's config.toml"
 	case strings.Contains(text, "no space left"):
@@ -204,6 +212,59 @@ func ExitProblem(how, tail string) *protocol.Problem {
 	}
 	return p
 }
+
+// TimeoutProblem adds to a time-out what codex's standard error says. tail is its end.
+func TimeoutProblem(p *protocol.Problem, tail string) *protocol.Problem {
+	kind := kindOfTail(meaningful(tail))
+	if p == nil || kind == "" {
+		return p
+	}
+	why := problem(kind, p.Message+"; its standard error says: "+lastLines(meaningful(tail), 2<<10))
+	return cutProblem(why)
+}
+
+var exitStatus = regexp.MustCompile(`status (\d+)$`)
+
+// gaveUp reports whether codex itself ended, with a failure: no signal killed it.
+func gaveUp(how string) bool {
+	in := exitStatus.FindStringSubmatch(how)
+	if in == nil {
+		return false
+	}
+	n, err := strconv.Atoi(in[1])
+	return err == nil && n > 0 && n <= 128
+}
+
+// tailKinds are the kinds of failures that standard error may show.
+var tailKinds = []string{protocol.EndAuth, protocol.EndQuota, protocol.EndSandbox, protocol.EndVersion}
+
+// versionWordings are what a loader or a program says that is not the one it is taken for.
+var versionWordings = []string{"unrecognized subcommand", "unexpected argument", "version `glibc_", "exec format error"}
+
+// quieter finds lines that report no failure.
+var quieter = regexp.MustCompile(`\b(WARN|WARNING|INFO|DEBUG|TRACE)\b`)
+
+// kindOfTail returns the kind that the newest line about a failure shows, or "". What
+// codex says of MCP servers is not about codex.
+func kindOfTail(tail string) string {
+	lines := strings.Split(tail, "\n")
+	for i := len(lines) - 1; i >= max(len(lines)-maxTailLines, 0); i-- {
+		text := strings.ToLower(lines[i])
+		if quieter.MatchString(lines[i]) || strings.Contains(text, "mcp") {
+			continue
+		}
+		if slices.ContainsFunc(versionWordings, func(w string) bool { return strings.Contains(text, w) }) {
+			return protocol.EndVersion
+		}
+		if kind := kindOfText(text); slices.Contains(tailKinds, kind) {
+			return kind
+		}
+	}
+	return ""
+}
+
+// maxTailLines bounds how far back a failure is looked for.
+const maxTailLines = 20
 
 var colours = regexp.MustCompile("\x1b\\[[0-9;]*m")
 

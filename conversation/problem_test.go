@@ -68,3 +68,35 @@ func TestExitProblemSaysWhatToDo(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestStderrOfADeadOrMuteCodexIsClassified(t *testing.T) {
+	const stamp = "2026-11-28T18:00:00.1Z "
+	for tail, want := range map[string]string{
+		stamp + "ERROR codex_login::auth: Your access token could not be refreshed because your refresh token was revoked.":                 protocol.EndAuth,
+		"Error: unexpected status 401 Unauthorized: , url: https://api.example/v1/responses":                                                protocol.EndAuth,
+		stamp + "\x1b[31mERROR\x1b[0m codex_core: You've hit your usage limit. Try again later.":                                            protocol.EndQuota,
+		"bwrap: Creating new namespace failed: Operation not permitted":                                                                     protocol.EndSandbox,
+		"error: unexpected argument '--listen' found\n\nUsage: codex app-server [OPTIONS] [COMMAND]\n\nFor more information, try '--help'.": protocol.EndVersion,
+		"error: unrecognized subcommand 'app-server'":                                                                                       protocol.EndVersion,
+		"/opt/codex: /lib/libc.so.6: version `GLIBC_2.39' not found (required by /opt/codex)":                                               protocol.EndVersion,
+		stamp + "ERROR codex_mcp: server desk: 401 Unauthorized":                                                                            "",
+		stamp + " WARN codex_core: bwrap is old":                                                                                            "",
+		"thread 'main' panicked at src/main.rs:1":                                                                                           "",
+		"Error: rate limit reached":                     "", // passes; the turn's end tells of it
+		"not logged in" + strings.Repeat("\nlater", 30): "",
+		"": "",
+	} {
+		p := ExitProblem("exited with status 1", tail)
+		if got := p.Kind; got != orWord(want, protocol.EndProcessExit) || want != "" && p.Hint != protocol.HintOf(want) {
+			t.Errorf("%q: %+v, want %q", tail, p, want)
+		}
+		if p := ExitProblem("exited with status 137", tail); p.Kind != protocol.EndProcessExit {
+			t.Errorf("%q of a killed codex: %+v", tail, p)
+		}
+		late := problem(protocol.EndRequestTimeout, "codex did not answer turn/start within 1m0s")
+		p = TimeoutProblem(late, tail)
+		if p.Kind != orWord(want, protocol.EndRequestTimeout) || !strings.HasPrefix(p.Message, late.Message) || want != "" && !strings.Contains(p.Message, "standard error says") {
+			t.Errorf("%q of a mute codex: %+v", tail, p)
+		}
+	}
+}

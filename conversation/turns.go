@@ -106,6 +106,14 @@ func (t *turns) completed(p json.RawMessage) {
 	t.endTurn(n.Turn.Status, why)
 }
 
+// endedUnclearly ends the running turn if the line is about its end.
+func (t *turns) endedUnclearly(p json.RawMessage, why *protocol.Problem) {
+	var n wire.TurnNotice
+	if json.Unmarshal(p, &n) == nil && t.st.TurnID != "" && n.Turn.ID == t.st.TurnID {
+		t.endTurn("unknown", why)
+	}
+}
+
 func (t *turns) aborted(p json.RawMessage) {
 	var n wire.TurnNotice
 	if json.Unmarshal(p, &n) != nil || t.st.TurnID == "" || !t.st.ours(wire.Notice{ThreadID: n.ThreadID}) {

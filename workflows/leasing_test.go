@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
 	"fairlead.dev/fairlead/workflows/session"
@@ -131,6 +132,56 @@ func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	w.start(session.Options{Seed: "team"})
 	if len(w.reports) != 1 || w.reports[0].Verdict != lease.VerdictSuspect {
 		t.Errorf("reported %+v", w.reports)
+	}
+}
+
+// stderrSays makes a pump that ends with its process, or before its limit, report a kind that
+// codex's standard error shows.
+func stderrSays(kind string, pump func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)) func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+	return func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		out, err := pump(ctx, in)
+		out.Pump.Problem = &protocol.Problem{Kind: kind, Message: "codex ended: the refresh token was revoked", Hint: "import it anew"}
+		if out.Process != nil {
+			out.Process.Code, out.Process.StderrTail = 1, "the refresh token was revoked"
+		}
+		return out, err
+	}
+}
+
+func TestALoginThatStderrCallsRefusedIsToldToTheSeed(t *testing.T) {
+	mute := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		return pumps.RunPumpResult{Pump: conversation.PumpResult{Reason: conversation.TimedOut, State: opened(in), Deliveries: acked(in)}}, nil
+	}
+	for name, c := range map[string]struct {
+		kind  string
+		pump  func(context.Context, pumps.RunPumpInput) (pumps.RunPumpResult, error)
+		doubt bool
+	}{
+		"dies":              {protocol.EndAuth, dies(protocol.Acknowledged, true), true},
+		"mute":              {protocol.EndAuth, mute, true},
+		"dies of its quota": {protocol.EndQuota, dies(protocol.Acknowledged, true), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.fake.pumps = append(w.fake.pumps, stderrSays(c.kind, c.pump))
+			if name == "mute" { // the rest of the journal is read
+				w.fake.pumps = append(w.fake.pumps, dies(protocol.Acknowledged, true))
+			}
+			w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+			w.at(5*time.Minute, func() {
+				if v := w.view(); v.State != protocol.Interrupted || v.Error == nil || v.Error.Kind != c.kind || !strings.Contains(v.Error.Message, "revoked") {
+					t.Errorf("session is %+v, error %+v", v, v.Error)
+				}
+				if turn := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 1}); turn.EndedBy != protocol.EndedByProcess {
+					t.Errorf("turn is %+v", turn)
+				}
+			})
+			w.ends(10 * time.Minute)
+			w.start(session.Options{Seed: "team"})
+			if doubted := len(w.reports) == 1 && w.reports[0].Verdict == lease.VerdictSuspect && strings.Contains(w.reports[0].Reason, "revoked"); doubted != c.doubt {
+				t.Errorf("reported %+v", w.reports)
+			}
+		})
 	}
 }
 

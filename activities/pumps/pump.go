@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -253,6 +254,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		Lost:    func(l conversation.Lost) { lost = &l },
 		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: fresh(s),
 	})
+	if err == nil && res.Reason == conversation.TimedOut {
+		res.Problem = explainTimeout(held, s, in, hide.Pump, res.Problem)
+	}
 	trimming.add(&res.State)
 	close(done)
 	noReports()
@@ -334,8 +338,8 @@ func FillTexts(ctx context.Context, s *site.Site, sends []conversation.Send) err
 
 type pumpWire struct {
 	conversation.Wire
-	over bool // before the attach
-	gone func() *ProcessGone
+	over bool                // before the attach
+	gone func() *ProcessGone // called when the process has ended
 }
 
 func (w *pumpWire) exit() (how, tail string) {
@@ -388,7 +392,8 @@ func attachTo(ctx context.Context, s *site.Site, life context.Context, in RunPum
 		return nil, fmt.Errorf("attach to %s on %s: %w", dir, h.Name(), err)
 	}
 	over := att.Status().State != process.Running
-	return &pumpWire{Wire: &journalWire{att, offset}, over: over, gone: func() *ProcessGone { return GoneOf(att.Status()) }}, nil
+	gone := func() *ProcessGone { return goneWithStderr(life, s, h, dir, att.Status()) }
+	return &pumpWire{Wire: &journalWire{att, offset}, over: over, gone: sync.OnceValue(gone)}, nil
 }
 
 func noJournal(in RunPumpInput, g ProcessGone) *pumpWire {

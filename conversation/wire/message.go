@@ -16,6 +16,9 @@ type Message struct {
 	Result      json.RawMessage `json:"result"`
 	Error       *RPCError       `json:"error"`
 	EmittedAtMS int64           `json:"emittedAtMs"`
+
+	// Clash is set if the params name two threads.
+	Clash error `json:"-"`
 }
 
 func (m *Message) IsRequest() bool  { return m.Method != "" && m.ID != nil }
@@ -41,7 +44,7 @@ const (
 )
 
 // Parse reads one line. It fails unless the line is a request, a response or a
-// notification.
+// notification. The params name their thread as threadId.
 func Parse(raw []byte) (*Message, error) {
 	raw = bytes.TrimSpace(raw)
 	if len(raw) == 0 || raw[0] != '{' {
@@ -60,6 +63,7 @@ func Parse(raw []byte) (*Message, error) {
 	if m.Method == "" && m.ID == nil {
 		return nil, fmt.Errorf("neither method nor id")
 	}
+	m.Params, m.Clash = nameThread(m.Method, m.Params)
 	return &m, nil
 }
 

@@ -108,8 +108,10 @@ type ThreadAnswer struct {
 		ID         string `json:"id"`
 		CLIVersion string `json:"cliVersion"`
 	} `json:"thread"`
-	Model    string `json:"model"`
-	Provider string `json:"modelProvider"`
+	ThreadID  string `json:"threadId"`
+	SessionID string `json:"sessionId"`
+	Model     string `json:"model"`
+	Provider  string `json:"modelProvider"`
 }
 
 // AccountAnswer answers account/read.

@@ -27,6 +27,8 @@ const (
 	EndBudget         = "budget"
 	EndHostLost       = "host_lost"
 	EndInterrupted    = "interrupted"
+	EndSandbox        = "sandbox"
+	EndVersion        = "version"
 	EndOther          = "other"
 )
 
@@ -46,7 +48,7 @@ var Endings = []Ending{
 		"the provider does not know the model or will not serve it: choose another one with `ctl session set ID --model M`"},
 	{"bad_request", "the provider refused the request as malformed (400), or codex did",
 		"the provider or codex refused the request as malformed: check the prompt's size and the settings in the seed's config.toml"},
-	{"sandbox", "the host cannot confine commands as the session asks",
+	{EndSandbox, "the host cannot confine commands as the session asks",
 		"the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with `--sandbox danger-full-access`"},
 	{"network", "the provider cannot be reached, failed (500), or cut its answer off, and codex's own retries are used up",
 		"codex could not reach its provider: check the network, proxy and base URL on the host (`ctl host exec`), then send the message again"},
@@ -76,7 +78,7 @@ var Endings = []Ending{
 		"the host is out of reach: `ctl session resume ID` goes on on another host, from the newest snapshot"},
 	{EndInterrupted, "somebody interrupted the turn, or the session was closed",
 		"the turn was ended on purpose: send a message to go on"},
-	{"version", "the host's codex is outside the versions that are supported, or lacks what the session needs",
+	{EndVersion, "the host's codex is outside the versions that are supported, or lacks what the session needs",
 		"provision the host with the pinned codex: `ctl host provision`"},
 	{EndOther, "none of these",
 		"read the message; `ctl transcript` says more"},

@@ -8,6 +8,8 @@ import (
 
 var endedByKind = map[string]string{
 	protocol.EndBudget: protocol.EndedByBudget, protocol.EndHostLost: protocol.EndedByHost, "process_exit": protocol.EndedByProcess,
+	// What a process said before it ended, or before it was found mute.
+	protocol.EndAuth: protocol.EndedByProcess, protocol.EndQuota: protocol.EndedByProcess, protocol.EndSandbox: protocol.EndedByProcess, protocol.EndVersion: protocol.EndedByProcess,
 	"start_timeout": protocol.EndedByWatchdog, "request_timeout": protocol.EndedByWatchdog, protocol.EndTurnTimeout: protocol.EndedByWatchdog,
 	"silent": protocol.EndedByWatchdog, "quiet_after_tool": protocol.EndedByWatchdog,
 }

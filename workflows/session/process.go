@@ -241,7 +241,11 @@ func (s *processPart) endedEarly(gone *pumps.ProcessGone, f *protocol.Failure) b
 	if gone == nil || gone.State != "exited" || gone.Code == 0 || gone.Code > 128 {
 		s.st.OwnEnds = 0
 	} else if s.st.OwnEnds++; s.st.OwnEnds >= MaxOwnEnds {
-		s.cannotStart(&protocol.Failure{Kind: protocol.EndProcessExit, Final: true, Hint: "run `ctl host check` on this host",
+		hint := "run `ctl host check` on this host"
+		if f.Kind != protocol.EndProcessExit {
+			hint = f.Hint
+		}
+		s.cannotStart(&protocol.Failure{Kind: f.Kind, Final: true, Hint: hint,
 			Message: fmt.Sprintf("codex ended %d times in a row before it could be used: %s", s.st.OwnEnds, f.Message)})
 		return true
 	}
