@@ -93,6 +93,9 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	}
 	if own && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
 		t.st.TurnItems++
+		if !harmless[n.Item.Type] {
+			t.st.TurnTools++
+		}
 		t.quiet.itemEnded(n.Item.Type)
 		if n.Item.Type == "agentMessage" {
 			t.addFinal(n.Item.Text)

@@ -51,6 +51,10 @@ type PumpState struct {
 	// Skipped counts the numbers that never became turns.
 	Skipped   int `json:"skipped,omitempty"`
 	TurnItems int `json:"turn_items,omitempty"`
+	// TurnTools counts the tool calls of the turn that have ended. Touched names the
+	// PumpInput.Watched of which the turn has changed a file.
+	TurnTools int      `json:"turn_tools,omitempty"`
+	Touched   []string `json:"touched,omitempty"`
 	// TurnEffects says that a command, a file change or a tool may have had effects.
 	TurnEffects bool `json:"turn_effects,omitempty"`
 	// Usage is the session's total.
@@ -207,6 +211,15 @@ type PumpInput struct {
 	Amend bool `json:"amend,omitempty"`
 	// Models asks for the models even without an opening, which always asks.
 	Models bool `json:"models,omitempty"`
+	// Watched are the files of which TurnEnd.Touched tells, by name.
+	Watched []WatchedFiles `json:"watched,omitempty"`
+}
+
+// WatchedFiles are those below the work folder that match one of the patterns (see
+// protocol.FollowUp).
+type WatchedFiles struct {
+	Name     string   `json:"name"`
+	Patterns []string `json:"patterns"`
 }
 
 // A Tell is a developer message that reaches a thread at most once and begins no turn. ID
@@ -358,6 +371,9 @@ type TurnEnd struct {
 	FinalAt    int  `json:"final_at,omitempty"`
 	Structured bool `json:"structured,omitempty"`
 	Effects    bool `json:"effects,omitempty"`
+	// Tools counts the tool calls. Touched names the PumpInput.Watched of which a file changed.
+	Tools   int      `json:"tools,omitempty"`
+	Touched []string `json:"touched,omitempty"`
 	// Foreign says that codex began the turn by itself and took no Send into it.
 	Foreign     bool  `json:"foreign,omitempty"`
 	StartedAtMS int64 `json:"started_at_ms,omitempty"`

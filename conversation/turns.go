@@ -42,6 +42,7 @@ func (t *turns) begin(id string, n int) {
 	t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = 0, protocol.Usage{}, t.st.AtMS
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
 	t.st.TurnEffects, t.st.Progress = false, nil
+	t.st.TurnTools, t.st.Touched = 0, nil
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
 	t.quiet.modelSpoke()
 	t.delivery.turnBegins()
@@ -155,7 +156,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 		N: t.st.Turn, ID: t.st.TurnID, Status: status,
 		FinalText: t.st.FinalText, FinalTruncated: t.st.FinalTruncated,
 		Items: t.st.TurnItems, Usage: t.st.TurnUsage, DiffStat: t.st.DiffStat, Problem: cutProblem(why),
-		FinalAt: t.st.FinalAt, Structured: t.st.Structured,
+		FinalAt: t.st.FinalAt, Structured: t.st.Structured, Tools: t.st.TurnTools, Touched: t.st.Touched,
 		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
 	t.endedAt = t.now
@@ -175,6 +176,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.st.dropCalls(func(c OpenCall) bool { return c.TurnID == ended || c.TurnID == "" })
 	t.items.turnEnds()
 	t.st.TurnID, t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = "", 0, protocol.Usage{}, 0
+	t.st.TurnTools, t.st.Touched = 0, nil
 	t.st.Inner = ""
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
 	t.spending.clear()

@@ -358,6 +358,7 @@ type world struct {
 	every    time.Duration          // how often conditions are polled, by the environment's clock
 
 	onAcquire func(to string) // called with the workflow that is asked for a lease
+	children  []session.Input // sessions that the session started
 }
 
 // poolAnswer is what a pool answers to a request, or the error if the pool cannot
@@ -400,7 +401,14 @@ func newWorldWith(t *testing.T, every kit.Intervals) *world {
 	w := &world{environment: newEnvironment(), t: t, fake: &fakeSessions{t: t}}
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: protocol.SessionID("s1")})
 	w.RegisterActivity(w.fake)
-	w.RegisterWorkflowWithOptions(session.Run(every), workflow.RegisterOptions{Name: protocol.TypeSession})
+	run := session.Run(every)
+	w.RegisterWorkflowWithOptions(func(ctx workflow.Context, in session.Input) (protocol.SessionView, error) {
+		if workflow.GetInfo(ctx).ParentWorkflowExecution != nil {
+			w.children = append(w.children, in)
+			return protocol.SessionView{ID: in.ID}, nil
+		}
+		return run(ctx, in)
+	}, workflow.RegisterOptions{Name: protocol.TypeSession})
 	answer := func(_ string, id, _, name string, arg any) error { return w.external(id, name, arg) }
 	w.OnSignalExternalWorkflow(anyArg, anyArg, anyArg, anyArg, anyArg).Return(answer)
 	return w

@@ -340,6 +340,7 @@ var messages = []message{
 	signal(protocol.TypeSession, lease.SignalCall, lease.RollCall{}),
 	signal(protocol.TypeSession, lease.SignalLeave, lease.LeaveHost{}),
 	signal(protocol.TypeSession, protocol.SignalProgress, protocol.Progress{}),
+	signal(protocol.TypeSession, protocol.SignalSessionEnded, protocol.SessionEnded{}),
 	signal(protocol.TypeHostPool, lease.SignalAcquire, lease.Acquire{}),
 	signal(protocol.TypeHostPool, lease.SignalRelease, lease.Release{}),
 	signal(protocol.TypeHostPool, lease.SignalFound, protocol.SetHost{}),

@@ -92,10 +92,14 @@ func OriginBatch(id string) string { return BatchOrigins + id }
 // OriginSchedule is the origin of a schedule's sessions and batches.
 func OriginSchedule(name string) string { return ScheduleOrigins + name }
 
+// OriginSession is the origin of a session's follow-ups.
+func OriginSession(id string) string { return SessionOrigins + id }
+
 // Prefixes of session.Options.Origin and the search attribute FairleadOrigin.
 const (
 	BatchOrigins    = "batch/"
 	ScheduleOrigins = "schedule/"
+	SessionOrigins  = "session/"
 )
 
 // NamePattern matches names of hosts, seeds and sessions.

@@ -68,9 +68,12 @@ type SessionView struct {
 	Progress   *ProgressView `json:"progress,omitempty"`
 	Limit      *LimitView    `json:"limit,omitempty"` // the session waits for its end
 	WaitingFor *WaitingView  `json:"waiting_for,omitempty"`
-	// Origin is "batch/ID", "schedule/NAME", or "" for a person.
-	Origin string     `json:"origin,omitempty"`
-	Audit  *AuditHead `json:"audit,omitempty"` // the newest audit record
+	// Origin is "batch/ID", "schedule/NAME", "session/ID" of a follow-up, or "" for a person.
+	Origin string `json:"origin,omitempty"`
+	// FollowUps are the newest, the oldest first. A session that ends does not wait for its
+	// follow-ups, so it may show some that have ended as started.
+	FollowUps []FollowUpView `json:"follow_ups,omitempty"`
+	Audit     *AuditHead     `json:"audit,omitempty"` // the newest audit record
 }
 
 // Words returns the bounds as the command line has them.

@@ -244,7 +244,7 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 			Fork:     s.st.ForkOf != "", Tell: s.st.Tell, Models: s.st.Chosen.Ask,
 			Sends: out, Notes: s.st.Handing,
 			Prefix: s.st.Prefix, Again: s.st.Again,
-			Limits: s.limits(), Amend: s.st.SeedAmend,
+			Limits: s.limits(), Amend: s.st.SeedAmend, Watched: s.watched(),
 		},
 	}
 	if s.st.Failing != nil {

@@ -15,10 +15,11 @@ type Input struct {
 	First   *protocol.Message `json:"first,omitempty"`
 	Carry   *State            `json:"carry,omitempty"`
 	Auth    *protocol.Auth    `json:"auth,omitempty"` // who starts it
-	// Judged is the principal whose schedule starts it, if that was judged. Workers set it.
+	// Judged is the principal whose schedule or session starts it, if that was judged. Workers
+	// set it.
 	Judged string `json:"judged,omitempty"`
-	// Groups are those that the login of Judged named. Only what a schedule starts has
-	// them, and counts them: there a worker wrote the input.
+	// Groups are those that the login of Judged named. Only what a schedule or a session starts
+	// has them, and counts them: there a worker wrote the input.
 	Groups []string `json:"groups,omitempty"`
 }
 
@@ -94,6 +95,9 @@ type Options struct {
 	By         string `json:"by,omitempty"`
 	// Origin is what started the session: "batch/ID" or "schedule/NAME".
 	Origin string `json:"origin,omitempty"`
+	// FollowUps are the rules by which the session starts others. A session of that kind, whose
+	// origin is session/ID, has none.
+	FollowUps []protocol.FollowUp `json:"follow_ups,omitempty"`
 	// Notify is the workflow that gets the signal session_ended.
 	Notify string `json:"notify,omitempty"`
 }

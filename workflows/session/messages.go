@@ -53,6 +53,7 @@ func (s *session) listen(ctx workflow.Context) error {
 	s.calls = workflow.GetSignalChannel(ctx, lease.SignalCall)
 	s.goes = workflow.GetSignalChannel(ctx, lease.SignalLeave)
 	s.process.reports = workflow.GetSignalChannel(ctx, protocol.SignalProgress)
+	s.follows.ended = workflow.GetSignalChannel(ctx, protocol.SignalSessionEnded)
 	// Signals of different names that arrive while no worker runs lose their order. With
 	// budget first, a raised budget applies to a message sent after it.
 	err := errors.Join(
@@ -161,6 +162,7 @@ func (s *session) signalled(d door, raw converter.RawValue) {
 func (s *session) drain() {
 	s.process.drainStirred()
 	s.process.drainProgress()
+	s.follows.drainEnded()
 	for _, g := range kit.Unread[lease.Granted](s.lease) {
 		s.leases.leased(g)
 	}

@@ -98,6 +98,9 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := kit.CheckOrigin(o.Origin); err != nil {
 		return o, err
 	}
+	if err := o.checkFollowUps(); err != nil {
+		return o, err
+	}
 	if err := o.checkWorkspace(); err != nil {
 		return o, err
 	}

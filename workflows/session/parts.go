@@ -27,6 +27,7 @@ type session struct {
 	views     *viewsPart     // shows the session, changes nothing: view.go
 	pushes    *pushesPart    // pushes the session's work: push.go
 	audits    *auditPart     // keeps the audit record: audit.go
+	follows   *followsPart   // starts sessions after turns: followups.go
 
 	table []loopStep
 	entry *admit.Door             // judges commands
@@ -40,11 +41,11 @@ func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),
 		snaps: new(snapsPart), process: new(processPart), leases: new(leasesPart), place: new(placePart), parking: new(parkingPart),
-		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart), audits: new(auditPart),
+		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart), audits: new(auditPart), follows: new(followsPart),
 	}
 	c.whole = s
 	*s.turns = turnsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
-		leases: s.leases, parking: s.parking, moving: s.moving, ending: s.ending, pushes: s.pushes}
+		leases: s.leases, parking: s.parking, moving: s.moving, ending: s.ending, pushes: s.pushes, follows: s.follows}
 	*s.messages = messagesPart{core: c, approvals: s.approvals, bounds: s.bounds, choices: s.choices, parking: s.parking}
 	*s.approvals = approvalsPart{core: c, alarm: kit.NewAlarm(c.ctx, "an approval expires")}
 	*s.bounds = boundsPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, views: s.views,
@@ -65,6 +66,7 @@ func assembled(c *core) *session {
 	*s.views = viewsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
 		leases: s.leases, parking: s.parking, ending: s.ending, pushes: s.pushes}
 	*s.audits = auditPart{core: c, ending: s.ending, late: kit.NewAlarm(c.ctx, "audit records are due")}
+	*s.follows = followsPart{core: c, snaps: s.snaps, leases: s.leases}
 	*s.pushes = pushesPart{core: c, turns: s.turns, process: s.process, parking: s.parking}
 	return s
 }

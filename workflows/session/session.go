@@ -81,6 +81,9 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		return nil, err
 	}
 	if in.Carry == nil {
+		if len(opt.FollowUps) > 0 {
+			s.st.Follow.Groups = adm.Start.Groups
+		}
 		s.record(start)
 		if err := s.messages.takeFirst(in.First); err != nil {
 			return nil, err
@@ -91,6 +94,9 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		workflow.Go(s.ctx, s.audits.keepAudit)
 	}
 	workflow.Go(s.ctx, s.snaps.takeSnapshots)
+	if len(opt.FollowUps) > 0 {
+		workflow.Go(s.ctx, s.follows.startWhenKept)
+	}
 	if opt.TTL > 0 {
 		workflow.Go(s.ctx, s.ending.endLife)
 	}
@@ -125,6 +131,9 @@ func (s *session) run() (protocol.SessionView, error) {
 	}
 	if again || s.ending.cleanUp() {
 		return protocol.SessionView{}, s.rollOver()
+	}
+	if s.follows.startFromLast() {
+		s.ending.recordNotes()
 	}
 	s.drain() // refuses and records late signals
 	s.audits.finishAudit()
@@ -184,7 +193,9 @@ func (s *session) rollOver() error {
 	if err := s.audits.hushAudit(); err != nil {
 		return err
 	}
-	if err := s.await(func() bool { return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() }); err != nil {
+	if err := s.await(func() bool {
+		return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() && !s.follows.starting
+	}); err != nil {
 		return err
 	}
 	s.st.trim()

@@ -27,6 +27,7 @@ type State struct {
 	endState
 	commandState
 	auditState
+	followState
 }
 
 type lifeState struct {

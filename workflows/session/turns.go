@@ -25,6 +25,7 @@ type turnsPart struct {
 	moving    *movingPart
 	ending    *endingPart
 	pushes    *pushesPart
+	follows   *followsPart
 
 	another bool // codex began another turn after that
 	leaving bool // the session leaves a lost host: codex's history there cannot be read
@@ -196,6 +197,7 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 		s.leases.seedShown(v.StartedAt, t.Status, t.Problem)
 	}
 	s.endTurn(t.Status, kit.FailureOfProblem(t.Problem), func(v *protocol.TurnView) { endTurn(v, t, v.EndedAt) })
+	s.follows.turnEnded(t)
 	s.become(protocol.Idle)
 	switch {
 	case s.st.Close != nil:

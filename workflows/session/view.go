@@ -233,7 +233,7 @@ func (s *viewsPart) view() protocol.SessionView {
 			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
 	}
-	v.Origin = s.opt.Origin
+	v.Origin, v.FollowUps = s.opt.Origin, st.Follow.Started
 	v.WaitingFor = s.waitingView()
 	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), protocol.ViewOfProgress(st.Progress)
 	v.Policy, v.SeedPolicy = s.approvals.policyViews()

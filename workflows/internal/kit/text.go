@@ -55,17 +55,15 @@ const (
 	MaxPath   = 4 << 10
 )
 
-// CheckOrigin accepts only an empty origin, batch/NAME and schedule/NAME.
+// CheckOrigin accepts only an empty origin, batch/NAME, schedule/NAME and session/NAME.
 func CheckOrigin(origin string) error {
 	if origin == "" {
 		return nil
 	}
-	name, ok := strings.CutPrefix(origin, protocol.BatchOrigins)
-	if !ok {
-		name, ok = strings.CutPrefix(origin, protocol.ScheduleOrigins)
+	for _, prefix := range []string{protocol.BatchOrigins, protocol.ScheduleOrigins, protocol.SessionOrigins} {
+		if name, ok := strings.CutPrefix(origin, prefix); ok && protocol.NamePattern.MatchString(name) {
+			return nil
+		}
 	}
-	if !ok || !protocol.NamePattern.MatchString(name) {
-		return fmt.Errorf("origin %q is neither batch/NAME nor schedule/NAME", Cut(origin, MaxWord))
-	}
-	return nil
+	return fmt.Errorf("origin %q is none of batch/NAME, schedule/NAME and session/NAME", Cut(origin, MaxWord))
 }

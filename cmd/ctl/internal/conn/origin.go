@@ -9,25 +9,27 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// OriginFlags narrow a list to what one batch or schedule started.
-type OriginFlags struct{ batch, Schedule string }
+// OriginFlags narrow a list to what one batch, schedule or session started.
+type OriginFlags struct{ batch, Schedule, session string }
 
 func (f *OriginFlags) Add(c *cobra.Command) {
 	c.Flags().StringVar(&f.batch, "batch", "", "only those of this `batch`")
 	c.Flags().StringVar(&f.Schedule, "schedule", "", "only those that this `schedule` started")
+	c.Flags().StringVar(&f.session, "follow-ups-of", "", "only the follow-ups of this `session`")
 }
 
 // Narrow adds the condition for the flags to a list's query.
 func (f OriginFlags) Narrow(q *[]string) error {
-	if f.batch != "" && f.Schedule != "" {
-		return core.Usage("--batch and --schedule: give one of them")
-	}
+	given := 0
 	for _, o := range []struct {
 		what, name string
 		of         func(string) string
-	}{{"batch id", f.batch, protocol.OriginBatch}, {"schedule name", f.Schedule, protocol.OriginSchedule}} {
+	}{{"batch id", f.batch, protocol.OriginBatch}, {"schedule name", f.Schedule, protocol.OriginSchedule}, {"session id", f.session, protocol.OriginSession}} {
 		if o.name == "" {
 			continue
+		}
+		if given++; given > 1 {
+			return core.Usage("--batch, --schedule and --follow-ups-of: give one of them")
 		}
 		if err := core.CheckName(o.what, o.name); err != nil {
 			return err

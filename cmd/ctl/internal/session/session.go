@@ -186,6 +186,7 @@ func showSession(p *core.Printer, v protocol.SessionView) {
 			p.Printf("  %s\n", p.Paint(core.Yellow, was))
 		}
 	}
+	showFollowUps(p, v.FollowUps)
 	showQueue(p, v.Queued)
 	show.Messages(p, v.Messages)
 	for _, r := range v.Refusals {

@@ -28,6 +28,7 @@ type Flags struct {
 	thread                         threadFlags
 	watch                          watchdogFlags
 	Work                           WorkspaceFlags
+	followUp                       string
 }
 
 func (f *Flags) Add(c *cobra.Command, _ string) {
@@ -49,6 +50,7 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
+	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules that start further sessions from forks of this one: after so many turns or tool calls, or when files changed")
 	f.judge.add(c)
 	f.GoOn.add(c)
 	f.thread.add(c)
@@ -91,6 +93,13 @@ func (f *Flags) options() (session.Options, error) {
 	}
 	if err := f.Work.set(&opt); err != nil {
 		return opt, err
+	}
+	if f.followUp != "" {
+		rules, err := readFollowUps(f.followUp)
+		if err != nil {
+			return opt, err
+		}
+		opt.FollowUps = rules
 	}
 	if f.host != "" && len(f.place.labels)+len(f.place.prefer) > 0 {
 		return opt, core.Usage("--host and --label or --prefer: give one of them")

@@ -1,0 +1,21 @@
+package conversation
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestATurnsDiffTellsWhichWatchedFilesItTouches(t *testing.T) {
+	diff := "diff --git a/docs/how/a.md b/docs/how/a.md\n--- a/docs/how/a.md\n+++ b/docs/how/a.md\n@@ -1 +1 @@\n-x\n+diff --git a/main.go b/main.go\n" +
+		"diff --git a/old name b/x.sql b/new/y.sql\nrename from old name b/x.sql\nrename to new/y.sql\n"
+	for pattern, want := range map[string]bool{
+		"*.md": true, "docs/**": true, "docs/*.md": false, "docs/*/*.md": true, "/docs/**/*.md": true,
+		"*.go": false, "main.go": false, // only in the text of a file
+		"new/*.sql": true, "x.sql": true, "a.m?": true, "[": false,
+	} {
+		got := touched(diff, []WatchedFiles{{Name: "other", Patterns: []string{"none"}}, {Name: "w", Patterns: []string{"none", pattern}}})
+		if slices.Contains(got, "w") != want || slices.Contains(got, "other") {
+			t.Errorf("%q: %q", pattern, got)
+		}
+	}
+}
