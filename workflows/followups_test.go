@@ -85,6 +85,23 @@ func TestASessionThatClosesStartsItsFollowUpsFromItsLastSnapshot(t *testing.T) {
 	}
 }
 
+func TestNoFollowUpGoesOnWithATurnThatDidNotComplete(t *testing.T) {
+	w := newWorld(t)
+	let := w.fake.hang("snapshot")
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), endsTurn("interrupted", ""))
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("the snapshot is being taken", func() bool { return len(w.snapshots()) == 1 }, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.whenTurn(2, "interrupted", let)
+	w.once("the second turn is kept", func() bool { v := w.view().Snapshot; return v != nil && v.Turn == 2 }, func() {
+		w.SignalWorkflow(protocol.SignalClose, protocol.Close{})
+	})
+	w.start(session.Options{FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 1}}})
+	views := w.view().FollowUps
+	if len(w.children) != 0 || len(views) != 1 || views[0].State != "failed" || views[0].Error == nil || !strings.Contains(views[0].Error.Message, "turn 2 was interrupted before a snapshot had turn 1") {
+		t.Errorf("started were %+v, and shown are %+v", w.children, views)
+	}
+}
+
 func TestAFollowUpHasNoFollowUpsAndRulesAreChecked(t *testing.T) {
 	rule := protocol.FollowUp{Name: "review", Prompt: "review it", Turns: 1}
 	change := func(f func(*protocol.FollowUp)) []protocol.FollowUp { r := rule; f(&r); return []protocol.FollowUp{r} }

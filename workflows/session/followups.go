@@ -134,16 +134,26 @@ func (s *followsPart) turnEnded(t *conversation.TurnEnd) {
 	}
 }
 
+// turnBroken gives up what is due, because every later snapshot has a turn that did not
+// complete.
+func (s *followsPart) turnBroken(status string) {
+	due := s.st.Follow.Due
+	s.st.Follow.Due = nil
+	for _, d := range due {
+		s.notStarted(d, &protocol.Failure{Kind: "state", Message: fmt.Sprintf("turn %d was %s before a snapshot had turn %d", s.st.TurnN, status, d.Turn)})
+	}
+}
+
 // kept reports whether there is a snapshot for what is due, or never will be one.
 func (s *followsPart) kept() (ok, never bool) {
 	f, sn := &s.st.Follow, &s.st.Snap
-	if len(f.Due) == 0 || s.st.Close != nil || s.st.Status == protocol.Failed {
+	switch {
+	case len(f.Due) == 0 || s.st.Close != nil || s.st.Status == protocol.Failed:
 		return false, false
-	}
-	if sn.Good != nil && sn.GoodN >= f.Due[0].Snap {
+	case sn.Good != nil && sn.GoodN >= f.Due[0].Snap:
 		return !sn.Mid, false // one that was taken within a turn is followed by another
 	}
-	return false, sn.Tried >= f.Due[0].Snap && sn.Error != nil && sn.RetryAt.IsZero() && sn.Wish == nil && sn.Taking == nil
+	return false, sn.Tried >= f.Due[0].Snap && sn.RetryAt.IsZero() && sn.Wish == nil && sn.Taking == nil
 }
 
 func (s *followsPart) startWhenKept(ctx workflow.Context) {

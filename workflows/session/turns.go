@@ -252,6 +252,9 @@ func (s *turnsPart) endTurn(status string, f *protocol.Failure, fill func(*proto
 	now := workflow.Now(s.ctx)
 	s.st.Running, s.st.Busy, s.st.Said, s.st.Shape, s.st.TickAt = false, false, nil, nil, time.Time{}
 	s.snaps.turnToKeep()
+	if status != "completed" {
+		s.follows.turnBroken(status)
+	}
 	if v := s.st.turn(s.st.TurnN); v != nil {
 		v.Status, v.EndedAt, v.Error = status, now, f
 		fill(v)
