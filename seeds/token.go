@@ -52,6 +52,8 @@ type Issuer struct {
 	TokenURL string
 	// URL gets other requests; empty means codex's own issuer.
 	URL string
+	// UsageURL tells of the usage of ChatGPT logins; empty means codex's own.
+	UsageURL string
 	// Client makes the requests if set. It must not follow redirects.
 	Client *http.Client
 	// Now is the clock; nil means time.Now.

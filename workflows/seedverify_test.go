@@ -29,6 +29,7 @@ type fakeTokens struct {
 	refreshed []logins.RefreshSeedInput
 	hold      chan struct{}
 	pends     bool // no refresh ends
+	account   *protocol.SeedAccount
 }
 
 func (f *fakeTokens) VerifySeed(_ context.Context, in logins.VerifySeedInput) (logins.VerifySeedResult, error) {
@@ -39,7 +40,7 @@ func (f *fakeTokens) VerifySeed(_ context.Context, in logins.VerifySeedInput) (l
 		f.t.Errorf("an unexpected verification %+v", in)
 		return logins.VerifySeedResult{}, nil
 	}
-	return logins.VerifySeedResult{SeedVerdict: saying(f.verifies[len(f.verified)-1])}, nil
+	return logins.VerifySeedResult{SeedVerdict: saying(f.verifies[len(f.verified)-1]), Account: f.account}, nil
 }
 
 func (f *fakeTokens) RefreshSeed(ctx context.Context, in logins.RefreshSeedInput) (logins.RefreshSeedResult, error) {

@@ -35,6 +35,8 @@ type CaptureSeedResult struct {
 	Files   []protocol.SeedFile `json:"files"`
 	Ignored []string            `json:"ignored,omitempty"`
 	Auth    string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
+	// Account is who a ChatGPT login belongs to, by its own claims.
+	Account *protocol.SeedAccount `json:"account,omitempty"`
 }
 
 // CaptureSeed stores the seed in a person's CODEX_HOME on a host, and reads the stored
@@ -76,7 +78,7 @@ func CaptureSeed(ctx context.Context, s *site.Site, in CaptureSeedInput) (Captur
 		return out, err
 	}
 	out.Ref = protocol.SeedRef{Name: ref.Name, Blob: ref.Blob, Digest: ref.Digest, Kind: string(ref.Kind)}
-	out.Files, out.Ignored = filesOf(b), b.Ignored()
+	out.Files, out.Ignored, out.Account = filesOf(b), b.Ignored(), seeds.AccountOf(b)
 	if auth := b.Auth(); auth != nil {
 		out.Auth = seeds.AuthDigest(auth)
 	}

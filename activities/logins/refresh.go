@@ -20,6 +20,8 @@ type RefreshSeedInput struct {
 	Force string `json:"force,omitempty"`
 	// With Look, no token is used: only an answer that an earlier refresh stored is taken.
 	Look bool `json:"look,omitempty"`
+	// Account also has the account of the new login read. Its holder must not wait for that.
+	Account bool `json:"account,omitempty"`
 }
 
 // RefreshSeedResult is the outcome. Saved, only with the verdict alive, names a stored
@@ -30,7 +32,8 @@ type RefreshSeedResult struct {
 	Auth  string              `json:"auth,omitempty"` // SHA-256 of its auth.json, hex
 	Files []protocol.SeedFile `json:"files,omitempty"`
 	// Asked is false if an earlier attempt's answer was found.
-	Asked bool `json:"asked"`
+	Asked   bool                  `json:"asked"`
+	Account *protocol.SeedAccount `json:"account,omitempty"`
 }
 
 // SeedVerdict is what is known of a seed: alive, dead, suspect, unknown, lost (its refresh
@@ -47,7 +50,7 @@ func verdictOf(a seeds.Answer) SeedVerdict {
 }
 
 func issuer(s *site.Site) seeds.Issuer {
-	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, Now: s.Now}
+	return seeds.Issuer{TokenURL: s.TokenEndpoint, URL: s.Issuer, UsageURL: s.UsageEndpoint, Now: s.Now}
 }
 
 // RefreshSeed uses a login's refresh token a single time. It stores that intent before the
@@ -81,6 +84,7 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 	}
 	if b != nil {
 		out.take(ref, b)
+		out.Account = accountOf(ctx, s, in, b)
 		return out, nil
 	}
 	if in.Look {
@@ -121,6 +125,7 @@ func askIssuer(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *see
 			}
 			return err
 		})
+		out.Account = accountOf(ctx, s, in, next)
 	case seeds.VerdictUnknown:
 		// The token was not used up. Record that as reliably as the intent.
 		insist(held, s, "seed "+in.Seed.Name+" was not refreshed, and that cannot be written down", func(ctx context.Context) error {
@@ -161,11 +166,40 @@ type VerifySeedInput struct {
 type VerifySeedResult struct {
 	SeedVerdict
 	// Until is when the access token expires, by its own claims.
-	Until time.Time `json:"until,omitzero"`
+	Until   time.Time             `json:"until,omitzero"`
+	Account *protocol.SeedAccount `json:"account,omitempty"`
 }
 
-// VerifySeed reads what a login's tokens say, or asks whether a key is accepted. It changes
-// nothing.
+// readUsage bounds the time for the usage of a login, of which no verdict depends.
+const readUsage = 10 * time.Second
+
+// accountOf returns the account of a refreshed login, if it is asked for.
+func accountOf(ctx context.Context, s *site.Site, in RefreshSeedInput, b *seeds.Bundle) *protocol.SeedAccount {
+	if !in.Account {
+		return nil
+	}
+	return account(ctx, s, in.Seed.Name, b)
+}
+
+// account returns who a login belongs to and, if the provider answers, what is used of it.
+func account(ctx context.Context, s *site.Site, name string, b *seeds.Bundle) *protocol.SeedAccount {
+	out := seeds.AccountOf(b)
+	if out == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, readUsage)
+	defer cancel()
+	limits, err := issuer(s).Usage(ctx, b)
+	if err != nil {
+		s.Logger.Info("the usage of a login is not known", "seed", name, "err", err)
+		return out
+	}
+	out.Read(protocol.SeedAccount{Plan: limits.Plan, Limits: limits})
+	return out
+}
+
+// VerifySeed reads what a login's tokens say and how much of it is used, or asks whether a
+// key is accepted. It changes nothing.
 func (s *Activities) VerifySeed(ctx context.Context, in VerifySeedInput) (VerifySeedResult, error) {
 	out, err := VerifySeed(ctx, s.Site, in)
 	return out, kit.Failing{}.Failure(ctx, "verify seed "+in.Seed.Name, err)
@@ -179,7 +213,11 @@ func VerifySeed(ctx context.Context, s *site.Site, in VerifySeedInput) (VerifySe
 	}
 	if seed.Kind() == seeds.KindChatGPT {
 		answer, until := issuer(s).Fresh(seed)
-		return VerifySeedResult{SeedVerdict: verdictOf(answer), Until: until}, nil
+		out := VerifySeedResult{SeedVerdict: verdictOf(answer), Until: until, Account: seeds.AccountOf(seed)}
+		if until.After(s.Now()) {
+			out.Account = account(ctx, s, in.Seed.Name, seed)
+		}
+		return out, nil
 	}
 	return VerifySeedResult{SeedVerdict: verdictOf(issuer(s).Ask(ctx, seed))}, nil
 }

@@ -27,6 +27,8 @@ type PutSeedInput struct {
 	Moved     bool   `json:"moved,omitempty"`
 	// Ask only asks whether the seed would take the bundle now.
 	Ask bool `json:"ask,omitempty"`
+	// Account is who a ChatGPT login belongs to, by its own claims.
+	Account *protocol.SeedAccount `json:"account,omitempty"`
 	// Judged says that the command of By was judged. The seed does not get it.
 	Judged bool `json:"judged,omitempty"`
 }

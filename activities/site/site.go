@@ -60,8 +60,10 @@ type Deps struct {
 	// TokenEndpoint is for refreshing logins, here and on hosts. Issuer is for logging in
 	// on a host. Empty means codex's own.
 	TokenEndpoint, Issuer string
-	Snapshots             SnapshotLimits
-	Deliver               DeliverLimits
+	// UsageEndpoint tells how much of a login is used. Empty means codex's own.
+	UsageEndpoint string
+	Snapshots     SnapshotLimits
+	Deliver       DeliverLimits
 	// WatchEvery is the pause between looks at waiting processes; 0 means pumps.WatchEvery.
 	WatchEvery time.Duration
 	// MayRead says why a principal may not read what a session, batch or schedule has, or returns

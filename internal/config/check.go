@@ -106,7 +106,7 @@ func (c *Config) check() []Problem {
 		// codex accepts messages of a million characters and echoes them in one line.
 		add("limits.line", "%d is not between 8388608 (8 MiB) and 1073741824 (1 GiB)", c.Limits.Line)
 	}
-	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer} {
+	for key, at := range map[string]string{"seeds.token_endpoint": c.Seeds.TokenEndpoint, "seeds.issuer": c.Seeds.Issuer, "seeds.usage_endpoint": c.Seeds.UsageEndpoint} {
 		if err := checkEndpoint(at); err != nil {
 			add(key, "%v", err)
 		}

@@ -175,6 +175,8 @@ type Seeds struct {
 	// too.
 	TokenEndpoint string `yaml:"token_endpoint"`
 	Issuer        string `yaml:"issuer"`
+	// UsageEndpoint tells, without a model call, how much of a ChatGPT login is used.
+	UsageEndpoint string `yaml:"usage_endpoint"`
 	// Maintain is how often seeds with an old proof are verified; 0 means never. A worker
 	// that starts with another value changes it for its namespace.
 	Maintain time.Duration `yaml:"maintain"`
@@ -261,6 +263,7 @@ func (h HostBounds) Ceiling() protocol.Ceiling {
 const (
 	Issuer        = "https://auth.openai.com"
 	TokenEndpoint = Issuer + "/oauth/token"
+	UsageEndpoint = "https://chatgpt.com/backend-api/wham/usage"
 )
 
 // CodexVersion is the codex that this version of Fairlead was tested with.
@@ -275,7 +278,7 @@ func Default() *Config {
 		Codex:     Codex{Version: CodexVersion},
 		Log:       Log{Format: "json", Level: "info"},
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
-		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, Maintain: time.Hour, Unprotected: "refuse"},
+		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, UsageEndpoint: UsageEndpoint, Maintain: time.Hour, Unprotected: "refuse"},
 		Login:     defaultLogin(),
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},

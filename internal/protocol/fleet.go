@@ -188,6 +188,8 @@ type PutSeed struct {
 	Elsewhere string `json:"elsewhere,omitempty"`
 	Moved     bool   `json:"moved,omitempty"`
 	Ask       bool   `json:"ask,omitempty"`
+	// Account is who a ChatGPT login belongs to, by its own claims.
+	Account *SeedAccount `json:"account,omitempty"`
 }
 
 // SetSeed changes how a seed is shared; omitted values stay.
@@ -247,6 +249,8 @@ type SeedView struct {
 	Policy   *PolicyView   `json:"policy,omitempty"`
 	Amend    bool          `json:"amend,omitempty"`
 	Bounds   *Ceiling      `json:"bounds,omitempty"`
+	// Account is who a ChatGPT login belongs to, and how much of it is used.
+	Account *SeedAccountView `json:"account,omitempty"`
 
 	Ref     *SeedRef `json:"ref,omitempty"`
 	Deleted bool     `json:"deleted,omitempty"`
@@ -278,6 +282,17 @@ type SeedPoolMember struct {
 	State  string     `json:"state"`
 	Health string     `json:"health"`
 	UsedAt *time.Time `json:"used_at,omitempty"`
+	// Use is nearly_used_up or used_up, until UseUntil, or empty.
+	Use      string     `json:"use,omitempty"`
+	UseUntil *time.Time `json:"use_until,omitempty"`
+}
+
+// WithUse returns m with a use that is not empty, and its end.
+func (m SeedPoolMember) WithUse(use string, until time.Time) SeedPoolMember {
+	if use != "" {
+		m.Use, m.UseUntil = use, &until
+	}
+	return m
 }
 
 // SeedPoolView is the Seed pool JSON of the command line.

@@ -149,6 +149,7 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) logins.Se
 	if err != nil {
 		return notKnown(err)
 	}
+	s.belongsTo(ref, looked.Account)
 	if !lease.Rotates(ref.Kind) {
 		s.learn(ref, looked.SeedVerdict, began)
 		return looked.SeedVerdict
@@ -156,7 +157,7 @@ func (s *checksPart) ask(ctx workflow.Context, in protocol.VerifySeed) logins.Se
 	if looked.Verdict == "fresh" && !s.wants(in, began) {
 		return looked.SeedVerdict
 	}
-	refresh := logins.RefreshSeedInput{Seed: ref}
+	refresh := logins.RefreshSeedInput{Seed: ref, Account: true}
 	if !in.Force && (s.st.Spent || in.By == kit.Maintenance && s.st.Health.State == protocol.Suspect) {
 		// Somebody else may use the login, and a refresh would make their copy useless, so
 		// only a person may decide that. Look takes only an answer that an earlier refresh
@@ -201,6 +202,7 @@ func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, beg
 		s.saving.advance(*out.Saved, out.Files)
 		ref = *s.st.Ref
 	}
+	s.belongsTo(ref, out.Account)
 	s.learn(ref, out.SeedVerdict, began)
 	return out.SeedVerdict
 }

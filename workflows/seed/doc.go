@@ -32,7 +32,14 @@
 // whether its holders still run. An API key needs no recovery, because it exists elsewhere
 // too; the host's pool has it wiped.
 //
+// # How much of a login is used
+//
+// A seed learns the usage windows of its login's account from the release of each lease and
+// from each verification. From 95 % of a window on, it is nearly used up; a turn that met
+// the end of the quota makes it used up until the quota is there again. Only pools care.
+//
 // A SeedPool holds no lease. For the first in its line, it asks the free, healthy seed that
 // was used least recently to grant a lease at once or not at all. So direct requests to
-// that seed are not held up.
+// that seed are not held up. It lends a nearly used-up seed only if all healthy seeds are,
+// and a used-up one not at all.
 package seed

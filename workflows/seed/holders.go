@@ -177,6 +177,7 @@ func (s *holdersPart) release(r lease.Release) {
 	if !r.Proven.IsZero() {
 		s.alive(r.Proven, r.Proven)
 	}
+	s.used(r.Use, r.Proven)
 	who := "session " + r.Holder
 	switch {
 	case !l.Rotates || l.Brokered:

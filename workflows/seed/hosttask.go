@@ -59,7 +59,7 @@ func CaptureSeed(ctx workflow.Context, in CaptureSeedInput) (CaptureSeedResult, 
 		return out, err
 	}
 	out.took(got)
-	put := overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By}
+	put := overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, Account: got.Account, By: in.By}
 	if lease.Rotates(got.Ref.Kind) {
 		put.Elsewhere = fmt.Sprintf("%s on %s", got.Home, in.Host.Name)
 	}
@@ -185,7 +185,7 @@ func keepLogin(ctx workflow.Context, in LoginSeedInput, home string) (CaptureSee
 	}
 	out.took(got)
 	for n := 1; ; n++ {
-		err = putSeed(kit.UntilDone(ctx, "put seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, By: in.By})
+		err = putSeed(kit.UntilDone(ctx, "put seed "+in.Name), overseer.PutSeedInput{Name: in.Name, Ref: got.Ref, Files: got.Files, Account: got.Account, By: in.By})
 		var refused *temporal.ApplicationError
 		if !errors.As(err, &refused) || refused.Type() != protocol.RefusedState || n == PutTries {
 			return out, err

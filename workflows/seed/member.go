@@ -19,14 +19,19 @@ import (
 
 // MemberNews is a seed's report to a pool.
 type MemberNews struct {
-	Seed    string         `json:"seed"`
-	Gone    bool           `json:"gone,omitempty"` // the seed has left the pool
-	Free    bool           `json:"free"`
-	Health  string         `json:"health"`
-	State   string         `json:"state"`
-	UsedAt  time.Time      `json:"used_at"`
-	Answers []MemberAnswer `json:"answers,omitempty"`
-	Left    []string       `json:"left,omitempty"` // holders that gave the seed back; read after Answers
+	Seed   string    `json:"seed"`
+	Gone   bool      `json:"gone,omitempty"` // the seed has left the pool
+	Free   bool      `json:"free"`
+	Health string    `json:"health"`
+	State  string    `json:"state"`
+	UsedAt time.Time `json:"used_at"`
+	// Use is nearly_used_up, used_up or empty, until UseUntil. Percent is of the window that
+	// is used most.
+	Use      string         `json:"use,omitempty"`
+	UseUntil time.Time      `json:"use_until,omitzero"`
+	Percent  int            `json:"percent,omitempty"`
+	Answers  []MemberAnswer `json:"answers,omitempty"`
+	Left     []string       `json:"left,omitempty"` // holders that gave the seed back; read after Answers
 }
 
 // MemberAnswer answers a request of a pool.
@@ -109,6 +114,9 @@ func (s *membersPart) tellPools() {
 	why, never := s.denies()
 	v := s.view()
 	now := MemberNews{Seed: s.name, Free: why == "" && never == nil, Health: v.Health, State: v.State, UsedAt: s.st.UsedAt}
+	if u := s.st.Account.Use(workflow.Now(s.ctx)); u.Known || u.State != "" {
+		now.Use, now.UseUntil, now.Percent = u.State, u.Until, u.Percent
+	}
 	var letters []MemberNews
 	var to []string
 	for i := range s.st.Pools {
@@ -133,7 +141,7 @@ func (s *membersPart) tellPools() {
 }
 
 func (n MemberNews) same(o MemberNews) bool {
-	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt)
+	return n.Free == o.Free && n.Health == o.Health && n.State == o.State && n.UsedAt.Equal(o.UsedAt) && n.Use == o.Use && n.UseUntil.Equal(o.UseUntil)
 }
 
 // toPool starts the pool's workflow if it does not run.

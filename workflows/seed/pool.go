@@ -59,7 +59,8 @@ func RunPool(every kit.Intervals) func(workflow.Context, PoolInput) error {
 // runSeedPool keeps a line and holds no lease, so a session that dies in line leaves
 // nothing behind. It ends when its last member has left.
 func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error {
-	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: kit.NewAlarm(ctx, "look after the line"), roll: kit.NewRollover(ctx)}
+	p := &seedPool{ctx: ctx, name: in.Name, st: in.Carry, alarm: kit.NewAlarm(ctx, "look after the line"),
+		reset: kit.NewWake(ctx, "a used-up seed is there again"), roll: kit.NewRollover(ctx)}
 	if p.st == nil {
 		p.st = &PoolState{}
 	}
@@ -77,6 +78,7 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 		if !p.work && p.st.Heard && len(p.st.Members)+len(p.st.Queue) == 0 {
 			return nil
 		}
+		p.awaitReset()
 		if len(p.st.Queue) > 0 {
 			if p.st.ReapAt.IsZero() {
 				p.st.ReapAt = workflow.Now(ctx).Add(every.Reap)
@@ -85,7 +87,7 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 		}
 		err := workflow.Await(ctx, func() bool {
 			p.drain()
-			return p.work || p.alarm.Due() || p.roll.Due() || p.st.Heard && len(p.st.Members)+len(p.st.Queue) == 0
+			return p.work || p.alarm.Due() || p.reset.Due() || p.roll.Due() || p.st.Heard && len(p.st.Members)+len(p.st.Queue) == 0
 		})
 		if err != nil {
 			return err
@@ -119,6 +121,7 @@ type seedPool struct {
 	work bool
 
 	alarm *kit.Alarm
+	reset *kit.Wake // only while sessions wait and a seed is used up
 	roll  *kit.Rollover
 	sends []poolSend
 	no    []lease.Letter // refusals, not sent yet
@@ -303,18 +306,6 @@ func (p *seedPool) gone(h lease.Who) {
 	p.work = true
 }
 
-// next returns the free seed that was used least recently.
-func (p *seedPool) next() *Member {
-	var best *Member
-	for i := range p.st.Members {
-		m := &p.st.Members[i]
-		if m.Free && !m.Asked && (best == nil || m.UsedAt.Before(best.UsedAt)) {
-			best = m
-		}
-	}
-	return best
-}
-
 // ask asks a seed to grant a lease at once or not at all; with again, only if it did so
 // before.
 func (p *seedPool) ask(m *Member, t Ticket, again bool) {
@@ -350,13 +341,18 @@ func (p *seedPool) never() *protocol.Failure {
 }
 
 func (p *seedPool) busy() string {
-	n := map[string]int{}
+	n, now, back := map[string]int{}, workflow.Now(p.ctx), time.Time{}
 	for _, m := range p.st.Members {
 		switch {
 		case m.Health == protocol.Dead || m.Health == protocol.Suspect:
 			n[m.Health]++
 		case m.State == protocol.SeedRecovering:
 			n[protocol.SeedRecovering]++
+		case m.use(now) != "":
+			n[useWords[m.use(now)]]++
+			if back.IsZero() || m.UseUntil.Before(back) {
+				back = m.UseUntil
+			}
 		case m.Free:
 			n["about to be given"]++
 		default:
@@ -366,6 +362,9 @@ func (p *seedPool) busy() string {
 	var parts []string
 	for _, k := range workflow.DeterministicKeys(n) {
 		parts = append(parts, fmt.Sprintf("%d %s", n[k], k))
+	}
+	if !back.IsZero() {
+		parts = append(parts, "the first limit resets at "+kit.Clock(back))
 	}
 	return fmt.Sprintf("seed pool %s, of which no seed is free (%s)", p.name, strings.Join(parts, ", "))
 }
@@ -400,7 +399,7 @@ func (p *seedPool) reap() {
 func (p *seedPool) view() protocol.SeedPoolView {
 	v := protocol.SeedPoolView{Name: p.name, Seeds: []protocol.SeedPoolMember{}, Queue: len(p.st.Queue)}
 	for _, m := range p.st.Members {
-		v.Seeds = append(v.Seeds, protocol.SeedPoolMember{Name: m.Seed, Free: m.Free, State: m.State, Health: m.Health, UsedAt: timeOrNil(m.UsedAt)})
+		v.Seeds = append(v.Seeds, protocol.SeedPoolMember{Name: m.Seed, Free: m.Free, State: m.State, Health: m.Health, UsedAt: timeOrNil(m.UsedAt)}.WithUse(m.use(workflow.Now(p.ctx)), m.UseUntil))
 	}
 	slices.SortFunc(v.Seeds, func(a, b protocol.SeedPoolMember) int { return strings.Compare(a.Name, b.Name) })
 	return v

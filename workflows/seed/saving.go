@@ -110,6 +110,7 @@ func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 		return s.view()
 	}
 	s.advance(in.Ref, in.Files)
+	s.putAccount(in.Account)
 	s.holders.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, Health{Since: workflow.Now(s.ctx)}
 	if where := kit.Cut(in.Elsewhere, kit.MaxReason); where != "" && s.exclusive() {

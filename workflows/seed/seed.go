@@ -38,6 +38,8 @@ type State struct {
 	Renews *logins.RefreshSeedInput `json:"renews,omitempty"`
 	Former []string                 `json:"former,omitempty"` // digests of former auth.json
 	Check  *seedCheck               `json:"check,omitempty"`
+	// Account is who the login belongs to and how much of it is used, as far as is known.
+	Account *protocol.SeedAccount `json:"account,omitempty"`
 
 	VerifiedAt time.Time            `json:"verified_at"` // last known to be alive
 	UsedAt     time.Time            `json:"used_at"`     // last granted or given back

@@ -38,7 +38,7 @@ func (s *seedCore) view() protocol.SeedView {
 	if s.exclusive() {
 		v.Share = 1
 	}
-	v.Check = st.Check.view()
+	v.Check, v.Account = st.Check.view(), st.Account.View(workflow.Now(s.ctx))
 	v.Policy, v.Amend, v.Bounds = s.policyView(), st.Amend, st.Bounds
 	for i := range st.Leases {
 		l := &st.Leases[i]

@@ -42,16 +42,18 @@ type placeState struct {
 	SeedLeftOn *SeedPlace `json:"seed_left_on,omitempty"`
 	// SeedProven is the start of the newest turn that completed with this seed. SeedDoubted
 	// says that a failure of the seed was reported after that.
-	SeedProven  time.Time        `json:"seed_proven,omitzero"`
-	SeedDoubted bool             `json:"seed_doubted,omitempty"`
-	Asked       string           `json:"asked,omitempty"`
-	Answers     []lease.Granted  `json:"answers,omitempty"`
-	Named       bool             `json:"named,omitempty"`   // a person named the host, and the session is not up there yet
-	Attempt     int              `json:"attempt"`           // leases on hosts so far
-	Generation  int64            `json:"generation"`        // rises with every lease; first part of the epoch
-	Touched     bool             `json:"touched,omitempty"` // something of ours may be on the host
-	Layout      *protocol.Layout `json:"layout,omitempty"`
-	Permissions string           `json:"permissions,omitempty"`
+	SeedProven  time.Time `json:"seed_proven,omitzero"`
+	SeedDoubted bool      `json:"seed_doubted,omitempty"`
+	// SeedMet is when the newest turn met the end of the seed's quota, if it did.
+	SeedMet     protocol.SeedQuota `json:"seed_met,omitzero"`
+	Asked       string             `json:"asked,omitempty"`
+	Answers     []lease.Granted    `json:"answers,omitempty"`
+	Named       bool               `json:"named,omitempty"`   // a person named the host, and the session is not up there yet
+	Attempt     int                `json:"attempt"`           // leases on hosts so far
+	Generation  int64              `json:"generation"`        // rises with every lease; first part of the epoch
+	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *protocol.Layout   `json:"layout,omitempty"`
+	Permissions string             `json:"permissions,omitempty"`
 	// Unprotected says why the agent can read the credential.
 	Unprotected string            `json:"unprotected,omitempty"`
 	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential
@@ -224,7 +226,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	}
 	s.st.SeedGone, s.st.SeedNo = false, false
 	if was := s.st.Seed; was != nil && was.Name != got.Seed.Name {
-		s.st.Pump.RateLimits = nil // these are of another account
+		s.st.Pump.RateLimits, s.st.SeedMet = nil, protocol.SeedQuota{} // these are of another account
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
 	s.recordSeed(audit.CredentialLend, "the session may use it")
@@ -303,7 +305,7 @@ func (s *leasesPart) slotRelease() lease.Release {
 
 // seedRelease states only what is certain about the credential.
 func (s *leasesPart) seedRelease() lease.Release {
-	r := lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven}
+	r := lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven, Use: s.seedUse()}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
 		r.Clean = true
@@ -313,11 +315,25 @@ func (s *leasesPart) seedRelease() lease.Release {
 	return r
 }
 
+// seedUse returns what the seed learns, with the release of its lease, of the use of its
+// account.
+func (s *leasesPart) seedUse() *protocol.SeedUse {
+	if s.st.Pump.RateLimits == nil && s.st.SeedMet.Met.IsZero() {
+		return nil
+	}
+	return &protocol.SeedUse{Limits: s.st.Pump.RateLimits, SeedQuota: s.st.SeedMet}
+}
+
 // seedShown reports to the seed that codex could not log in, at once. That the seed works
 // is reported with the release, or at once after a reported failure.
 func (s *leasesPart) seedShown(began time.Time, status string, p *protocol.Problem) {
 	if !s.st.SeedHeld {
 		return
+	}
+	if p != nil && p.Kind == protocol.EndQuota {
+		s.st.SeedMet = protocol.SeedQuota{Met: workflow.Now(s.ctx), Until: p.ResetAt}
+	} else if status == "completed" {
+		s.st.SeedMet = protocol.SeedQuota{}
 	}
 	switch {
 	case p != nil && p.Kind == "auth" && p.Passing: // this shows nothing about the seed

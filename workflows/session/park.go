@@ -252,7 +252,7 @@ func (s *parkingPart) goDown(p *Parked, slot lease.Release, clean bool) {
 	}
 	if st.SeedHeld {
 		s.leases.signalRelease(protocol.SeedID(st.Seed.Name), lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
-			Generation: st.Generation, Proven: st.SeedProven, Clean: clean || !st.Touched})
+			Generation: st.Generation, Proven: st.SeedProven, Use: s.leases.seedUse(), Clean: clean || !st.Touched})
 		st.SeedHeld = false
 	}
 	s.leases.leavesSeed(clean)

@@ -105,6 +105,8 @@ type Release struct {
 	Discarded bool `json:"discarded,omitempty"`
 	// Proven is the start of the newest turn that codex completed with the seed.
 	Proven time.Time `json:"proven,omitzero"`
+	// Use, to a seed, is what the holder saw of the use of its account.
+	Use *protocol.SeedUse `json:"use,omitempty"`
 }
 
 // Report tells a seed what its holder observed.

@@ -139,7 +139,7 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	if err != nil {
 		return conn.APIFailure(doing, err)
 	}
-	put := protocol.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Ref: protocol.SeedRef{
+	put := protocol.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Account: seeds.AccountOf(bundle), Ref: protocol.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {

@@ -26,6 +26,9 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			for i := range list {
+				freshenAccount(c.Context(), t, &list[i])
+			}
 			return core.ShowAll(a.Print(), list, func(p *core.Printer) { listSeeds(p, list) })
 		},
 	}
@@ -37,9 +40,9 @@ func listSeeds(p *core.Printer, list []protocol.SeedView) {
 	var rows [][]core.Cell
 	for _, v := range list {
 		rows = append(rows, []core.Cell{core.Painted(core.Bold, v.Name), core.Plain(v.Kind), core.Plain(v.Generation), core.Painted(healthColour(v.Health), v.Health),
-			core.Plain(seedState(v)), core.Plain(strings.Join(v.HeldBy, " ")), core.Plain(v.Queue), core.Plain(strings.Join(v.Pools, " ")), core.Plain(len(v.Files))})
+			core.Plain(seedState(v)), core.Plain(strings.Join(v.HeldBy, " ")), core.Plain(v.Queue), core.Plain(strings.Join(v.Pools, " ")), core.Plain(identityOf(v)), core.Plain(planOf(v)), core.Painted(useColour(v), usedText(v)), core.Plain(resetText(v)), core.Plain(len(v.Files))})
 	}
-	p.Table([]string{"NAME", "KIND", "GENERATION", "HEALTH", "STATE", "HELD BY", "WAITING", "POOLS", "FILES"}, rows)
+	p.Table([]string{"NAME", "KIND", "GENERATION", "HEALTH", "STATE", "HELD BY", "WAITING", "POOLS", "ACCOUNT", "PLAN", "USED", "RESETS", "FILES"}, rows)
 }
 
 func healthColour(health string) core.Style {
@@ -71,6 +74,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			freshenAccount(c.Context(), t, &v)
 			return a.Print().Show(v, func(p *core.Printer) { showSeed(p, v) })
 		},
 	}
@@ -86,7 +90,7 @@ func showSeed(p *core.Printer, v protocol.SeedView) {
 		core.Plain("verified"), core.Plain(show.When(v.VerifiedAt)), core.Plain("checked"), core.Plain(checkText(v.Check)), core.Plain("state"), core.Plain(v.State), core.Plain("rotated"), core.Plain(rotatedText(v.Rotated)),
 		core.Plain("recovering"), core.Plain(recoveryText(v.Recovery)), core.Plain("held by"), core.Plain(strings.Join(holderTexts(v.Holders), "; ")),
 		core.Plain("waiting"), core.Plain(atLeastOne(v.Queue)), core.Plain("shared by"), core.Plain(shareText(v)), core.Plain("pools"), core.Plain(strings.Join(v.Pools, ", ")),
-		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("bounds"), core.Plain(boundWords(v.Bounds)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
+		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("bounds"), core.Plain(boundWords(v.Bounds)), core.Plain("account"), core.Plain(identityOf(v)), core.Plain("usage"), core.Painted(useColour(v), usageText(v.Account)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
 	var rows [][]core.Cell
 	for _, f := range v.Files {
 		rows = append(rows, []core.Cell{core.Plain(f.Path), core.Plain(f.Mode), core.Painted(core.Dim, f.Digest)})

@@ -52,6 +52,7 @@ var pages = []string{
 	"docs/how-to/share-a-team-login.md",
 	"docs/how-to/encrypt-what-is-kept.md",
 	"docs/how-to/look-after-logins.md",
+	"docs/how-to/use-several-accounts.md",
 	"docs/how-to/run-a-prompt.md",
 	"docs/how-to/share-hosts.md",
 	"docs/how-to/work-in-a-repository.md",

@@ -1,0 +1,71 @@
+package seed
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A pool lends the free seed that was used least recently, of those that are not nearly
+// used up. If every healthy seed of the pool is nearly used up, it lends the free one of
+// which least is used. A used-up seed it does not lend before its limit resets: sessions
+// wait in line.
+
+var useWords = map[string]string{protocol.NearlyUsedUp: "nearly used up", protocol.UsedUp: "used up"}
+
+// use returns the state of the seed's account now.
+func (m *Member) use(now time.Time) string {
+	if m.Use == "" || !m.UseUntil.After(now) {
+		return ""
+	}
+	return m.Use
+}
+
+func (m *Member) healthy() bool {
+	return m.Health != protocol.Dead && m.Health != protocol.Suspect
+}
+
+// next returns the seed to lend now, or nil.
+func (p *seedPool) next() *Member {
+	var best, last *Member
+	now, worn := workflow.Now(p.ctx), true
+	for i := range p.st.Members {
+		m := &p.st.Members[i]
+		use := m.use(now)
+		if m.healthy() && use == "" {
+			worn = false
+		}
+		switch free := m.Free && !m.Asked; {
+		case free && use == "" && (best == nil || m.UsedAt.Before(best.UsedAt)):
+			best = m
+		case free && use == protocol.NearlyUsedUp && (last == nil || m.Percent < last.Percent):
+			last = m
+		}
+	}
+	if best == nil && worn {
+		return last
+	}
+	return best
+}
+
+// awaitReset has the pool look again when the limit of a free seed resets for which
+// sessions wait.
+func (p *seedPool) awaitReset() {
+	if p.reset.Due() {
+		p.reset.Off()
+	}
+	now, first := workflow.Now(p.ctx), time.Time{}
+	for i := range p.st.Members {
+		m := &p.st.Members[i]
+		if m.Free && m.use(now) != "" && (first.IsZero() || m.UseUntil.Before(first)) {
+			first = m.UseUntil
+		}
+	}
+	if len(p.st.Queue) == 0 || first.IsZero() {
+		p.reset.Off()
+		return
+	}
+	p.reset.Set(first)
+}
