@@ -327,3 +327,52 @@ func TestTheStartOfASessionIsInNoOtherChain(t *testing.T) {
 	}
 	recorded(t, w.fake.records, w.lastView().Audit)
 }
+
+// A Schedule is written by ctl itself, so what a person does to one has a record of its own.
+func TestWhatAPersonDoesToAScheduleIsOnRecordWithItsSignature(t *testing.T) {
+	id := protocol.ScheduleActID("nightly", protocol.ScheduleDelete, "x1")
+	act := func(bindings, who, signedFor string, in schedule.FireInput) *world {
+		t.Helper()
+		w := &world{environment: newEnvironment(), t: t}
+		w.guard(bindings, "ann", "bob")
+		w.RegisterWorkflowWithOptions(schedule.Fire, workflow.RegisterOptions{Name: protocol.TypeFire})
+		w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: id})
+		w.ExecuteWorkflow(protocol.TypeFire, w.byFor(who, signedFor, protocol.TypeFire, in))
+		return w
+	}
+	in := schedule.FireInput{Schedule: "nightly", Act: protocol.ScheduleDelete, About: "not needed any more"}
+	// A condition is about what the schedule begins, and holds when that begins.
+	w := act("  - {name: ops, roles: [operator], to: [ann], when: 'tenant == \"blue\"'}\n", "ann", id, in)
+	if err := w.GetWorkflowError(); err != nil {
+		t.Fatal(err)
+	}
+	records := recorded(t, w.ledger.lines, w.head())
+	sameLines(t, says(records), `accepted schedule.write by "ann" (ssh_key signed) on schedule/nightly/delete-x1`)
+	if r := records[0]; r.Reason != "delete: not needed any more" || !strings.HasPrefix(r.Entity, "schedule/nightly/") {
+		t.Errorf("its record is %+v", r)
+	}
+	if w.ledger.writes > 0 {
+		t.Errorf("it cost %d events", w.ledger.writes)
+	}
+	with := func(change func(*schedule.FireInput)) schedule.FireInput {
+		other := in
+		change(&other)
+		return other
+	}
+	for what, c := range map[string]struct {
+		who, signedFor, says string
+		in                   schedule.FireInput
+	}{
+		"by a viewer":                  {"bob", id, "schedule.write", in},
+		"the signature of another act": {"ann", protocol.ScheduleActID("nightly", protocol.SchedulePause, "x1"), "signature does not count", in},
+		"signed for a firing":          {"ann", protocol.ScheduleID("nightly"), "signature does not count", in},
+		"of no kind":                   {"ann", id, "the act is invalid", with(func(in *schedule.FireInput) { in.Act = "steal" })},
+		"with a session":               {"ann", id, "session or a batch", with(func(in *schedule.FireInput) { in.Session = &session.Input{} })},
+		"a text that is too long":      {"ann", id, "too long", with(func(in *schedule.FireInput) { in.About = strings.Repeat("a", protocol.MaxScheduleAbout+1) })},
+	} {
+		w := act(annMayAll+"  - {name: view, roles: [viewer], to: [bob]}\n", c.who, c.signedFor, c.in)
+		if err := w.GetWorkflowError(); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}

@@ -160,10 +160,16 @@ func starting(name string, r rule, args []any, v Verdict) func(*Ledger) audit.Re
 	return func(l *Ledger) audit.Record {
 		object := cmp.Or(standsFor(args), workflow.GetInfo(l.ctx).WorkflowExecution.ID)
 		var raw []byte
+		var reason string
 		if len(args) == 1 {
 			raw, _ = command.Marshal(args[0]) // if it cannot be marshalled, the record has no evidence
+			if s, ok := args[0].(interface{ Says() string }); ok {
+				reason = s.Says()
+			}
 		}
-		return l.record(object, name, r.verb, raw, v.Principal, nil)
+		rec := l.record(object, name, r.verb, raw, v.Principal, nil)
+		rec.Reason = reason
+		return rec
 	}
 }
 
@@ -395,8 +401,12 @@ func (g *gated) judge(kind command.Kind, workflowID, name string, verb access.Ve
 	if !stands {
 		return g.keeper.Judge(c)
 	}
-	var also access.Verb
-	c.Workflow, also, c.Object = s.Stands()
+	schedule, also, o := s.Stands()
+	if schedule == "" {
+		c.Later = true // conditions hold for what the Schedule starts
+		return g.keeper.Judge(c)
+	}
+	c.Workflow, c.Object = schedule, o
 	c.Received.Standing = true
 	if workflowID != c.Workflow && !strings.HasPrefix(workflowID, c.Workflow+"-") {
 		return Verdict{Refused: fmt.Sprintf("it was signed for %.100q, and this is %.100q", c.Workflow, workflowID)}
@@ -422,7 +432,8 @@ func (g *gated) judge(kind command.Kind, workflowID, name string, verb access.Ve
 // A StandingCommand was signed once and counts again and again. It is judged each time by
 // the access file that is in force then.
 type StandingCommand interface {
-	// Stands returns the id of the Schedule that it is signed for, and what it begins.
+	// Stands returns the id of the Schedule that it is signed for, and what it begins. Without
+	// an id, the command begins nothing and counts once, as others do.
 	Stands() (schedule string, begins access.Verb, o access.Object)
 }
 

@@ -55,6 +55,11 @@ func ScheduleID(name string) string { return ScheduleOrigins + name }
 // ScheduleName is the inverse of ScheduleID.
 func ScheduleName(id string) (string, bool) { return strings.CutPrefix(id, ScheduleOrigins) }
 
+// ScheduleActID is the id of the workflow that puts an act on a schedule on record.
+func ScheduleActID(name, act, unique string) string {
+	return ScheduleID(name) + "/" + act + "-" + unique
+}
+
 // FiredID is the id of what a schedule starts at a time.
 func FiredID(name string, at time.Time) string {
 	return name + "-" + at.UTC().Format("20060102t150405z")

@@ -7,6 +7,22 @@ type FireResult struct {
 	Status string `json:"status,omitempty"` // of the turn, or how many items are done
 }
 
+// What a person does to a schedule.
+const (
+	ScheduleCreate   = "create"
+	ScheduleDelete   = "delete"
+	SchedulePause    = "pause"
+	ScheduleResume   = "resume"
+	ScheduleTrigger  = "trigger"
+	ScheduleBackfill = "backfill"
+)
+
+// ScheduleActs are all of them.
+var ScheduleActs = []string{ScheduleCreate, ScheduleDelete, SchedulePause, ScheduleResume, ScheduleTrigger, ScheduleBackfill}
+
+// MaxScheduleAbout bounds what a command says about its act on a schedule, in bytes.
+const MaxScheduleAbout = 4 << 10
+
 // A ScheduleNote is what lists show of a schedule.
 type ScheduleNote struct {
 	When []string `json:"when"`

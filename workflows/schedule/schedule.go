@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,13 +30,20 @@ type FireInput struct {
 	Session  *session.Input      `json:"session,omitempty"`
 	Batch    *protocol.BatchSpec `json:"batch,omitempty"`
 	By       string              `json:"by,omitempty"` // made the schedule; used for batches
+	// Act is what a person did to the Schedule. Fire then only puts it on record, and starts
+	// nothing. About says more of it.
+	Act   string `json:"act,omitempty"`
+	About string `json:"about,omitempty"`
 	// Groups are those that the login of By named. The worker sets them when it admits the
 	// start.
 	Groups []string `json:"groups,omitempty"`
 }
 
-// Stands implements authority.StandingCommand.
+// Stands implements authority.StandingCommand. An act counts once.
 func (in FireInput) Stands() (schedule string, begins access.Verb, o access.Object) {
+	if in.Act != "" {
+		return "", "", access.Object{}
+	}
 	who := ""
 	if in.Auth != nil {
 		who = in.Auth.Principal
@@ -46,10 +54,28 @@ func (in FireInput) Stands() (schedule string, begins access.Verb, o access.Obje
 	return protocol.ScheduleID(in.Schedule), access.SessionStart, in.Session.Options.Object("", who)
 }
 
+// Says returns the reason of the record of an act.
+func (in FireInput) Says() string {
+	if in.Act == "" || in.About == "" {
+		return in.Act
+	}
+	return in.Act + ": " + in.About
+}
+
 // Check refuses an input from which nothing can be started.
 func (in FireInput) Check() error {
+	if in.Act != "" || in.About != "" {
+		return in.checkAct()
+	}
 	if !protocol.NamePattern.MatchString(in.Schedule) || len(in.Schedule) > protocol.MaxScheduleName || (in.Session == nil) == (in.Batch == nil) {
 		return kit.Refuse(protocol.RefusedBadInput, "fire schedule %s: its name is invalid, or it does not give exactly one of session and batch", kit.Cut(in.Schedule, kit.MaxWord))
+	}
+	return nil
+}
+
+func (in FireInput) checkAct() error {
+	if !protocol.NamePattern.MatchString(in.Schedule) || !slices.Contains(protocol.ScheduleActs, in.Act) || len(in.About) > protocol.MaxScheduleAbout || in.Session != nil || in.Batch != nil {
+		return kit.Refuse(protocol.RefusedBadInput, "record %s of schedule %s: the name or the act is invalid, or about is too long, or it gives a session or a batch, too", kit.Cut(in.Act, kit.MaxWord), kit.Cut(in.Schedule, kit.MaxWord))
 	}
 	return nil
 }
@@ -61,6 +87,9 @@ func (in FireInput) Check() error {
 func Fire(ctx workflow.Context, in FireInput) (protocol.FireResult, error) {
 	if err := in.Check(); err != nil {
 		return protocol.FireResult{}, err
+	}
+	if in.Act != "" { // the interceptor has judged it, and puts it on record
+		return protocol.FireResult{State: "recorded"}, nil
 	}
 	// not cancelled with Fire
 	all, _ := workflow.NewDisconnectedContext(ctx)

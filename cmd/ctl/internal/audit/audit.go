@@ -81,7 +81,8 @@ func (f *filter) wants(r audit.Record) bool {
 	if at, err := time.Parse(time.RFC3339Nano, r.At); err != nil || at.Before(f.from) {
 		return false
 	}
-	return f.workflow == "" || strings.HasPrefix(r.Entity, f.workflow+"/") || r.Object == f.workflow
+	return f.workflow == "" || strings.HasPrefix(r.Entity, f.workflow+"/") || r.Object == f.workflow ||
+		strings.HasPrefix(f.workflow, protocol.ScheduleOrigins) && strings.HasPrefix(r.Object, f.workflow+"/") // refused acts on a schedule
 }
 
 // named says whose records are wanted.

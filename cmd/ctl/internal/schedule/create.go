@@ -334,6 +334,9 @@ func createSchedule(ctx context.Context, a *core.App, name string, opts client.S
 		return err
 	}
 	opts.Memo = map[string]any{protocol.MemoSchedule: note}
+	if err := onRecord(ctx, t, doing, name, what.zone, protocol.ScheduleCreate, aboutNew(opts, when, input)); err != nil {
+		return err
+	}
 	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
 	defer cancel()
 	h, err := t.ScheduleClient().Create(bctx, opts)

@@ -97,7 +97,7 @@ func scheduleError(ctx context.Context, t *conn.Conn, doing string, err error) e
 	return t.Explain(ctx, doing, err)
 }
 
-func change(ctx context.Context, a *core.App, doing, name, done string, do func(context.Context, client.ScheduleHandle) error) error {
+func change(ctx context.Context, a *core.App, doing, name, act, about, done string, do func(context.Context, client.ScheduleHandle) error) error {
 	if err := core.CheckName("schedule name", name); err != nil {
 		return err
 	}
@@ -105,8 +105,11 @@ func change(ctx context.Context, a *core.App, doing, name, done string, do func(
 	if err != nil {
 		return err
 	}
-	h, err := scheduleHandle(ctx, t, name)
+	h, d, err := describe(ctx, t, doing, name)
 	if err != nil {
+		return err
+	}
+	if err := onRecord(ctx, t, doing, name, noteOf(t, d.Memo).Zone, act, about); err != nil {
 		return err
 	}
 	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
@@ -126,7 +129,7 @@ func pauseCommand(a *core.App) *cobra.Command {
 			if reason != "" {
 				note += ": " + reason
 			}
-			return change(c.Context(), a, "pause schedule "+args[0], args[0], "is paused", func(ctx context.Context, h client.ScheduleHandle) error {
+			return change(c.Context(), a, "pause schedule "+args[0], args[0], protocol.SchedulePause, core.OneLine(reason, maxAbout), "is paused", func(ctx context.Context, h client.ScheduleHandle) error {
 				return h.Pause(ctx, client.SchedulePauseOptions{Note: note})
 			})
 		},
@@ -140,7 +143,7 @@ func resumeCommand(a *core.App) *cobra.Command {
 		Use: "resume NAME", Short: "start sessions and batches by the clock again", Args: cobra.ExactArgs(1), Example: "  ctl schedule resume nightly",
 		Long: `What should have begun while it was paused is not made up for; 'ctl schedule backfill' does that.`,
 		RunE: func(c *cobra.Command, args []string) error {
-			return change(c.Context(), a, "resume schedule "+args[0], args[0], "goes on", func(ctx context.Context, h client.ScheduleHandle) error {
+			return change(c.Context(), a, "resume schedule "+args[0], args[0], protocol.ScheduleResume, "", "goes on", func(ctx context.Context, h client.ScheduleHandle) error {
 				return h.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed by " + core.Person()})
 			})
 		},
@@ -165,6 +168,9 @@ what still runs, in good order.`,
 			}
 			h, d, err := describe(c.Context(), t, doing, args[0])
 			if err != nil {
+				return err
+			}
+			if err := onRecord(c.Context(), t, doing, args[0], noteOf(t, d.Memo).Zone, protocol.ScheduleDelete, ""); err != nil {
 				return err
 			}
 			ctx, cancel := a.Bounded(c.Context(), conn.AnswerWait)
@@ -259,6 +265,9 @@ func trigger(ctx context.Context, a *core.App, t *conn.Conn, name string, overla
 	}
 	if overlap == enums.SCHEDULE_OVERLAP_POLICY_UNSPECIFIED && before.Schedule.Policy != nil {
 		overlap = before.Schedule.Policy.Overlap
+	}
+	if err := onRecord(ctx, t, doing, name, noteOf(t, before.Memo).Zone, protocol.ScheduleTrigger, "overlap "+overlapWord(overlap)); err != nil {
+		return err
 	}
 	ctx, cancel := a.Bounded(ctx, begunWait)
 	defer cancel()

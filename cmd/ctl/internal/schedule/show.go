@@ -284,6 +284,10 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	} else if n > mostFilledIn {
 		return core.Usage("%s: %d of its times are between --from and --to; at most %d are filled in at once", doing, n, mostFilledIn)
 	}
+	about := fmt.Sprintf("from %s to %s, %d times, overlap %s", start.Format(time.RFC3339), end.Format(time.RFC3339), len(times), overlapWord(overlap))
+	if err := onRecord(ctx, t, doing, name, noteOf(t, d.Memo).Zone, protocol.ScheduleBackfill, about); err != nil {
+		return err
+	}
 	err = h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{Start: start, End: end, Overlap: overlap}}})
 	if err := scheduleError(ctx, t, doing, err); err != nil {
 		return err

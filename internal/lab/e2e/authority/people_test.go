@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/lab/issuer"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -198,6 +200,10 @@ func decidesByLogins(t *testing.T) {
 // A schedule begins what its maker may begin, as long as they may.
 func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
 	fires(t, "olaf", "olaf", "nightly")
+	mustNot(t, "vera", "schedule.write", "schedule", "delete", "nightly")
+	mustDo(t, "olaf", "schedule", "pause", "nightly", "--reason", "release week")
+	mustDo(t, "olaf", "schedule", "resume", "nightly")
+	onRecord(t, "schedule/nightly", "accepted olaf create", "accepted root trigger", "refused vera delete", "accepted olaf pause", "accepted olaf resume")
 	file := filepath.Join(keys, "access.yaml")
 	was, err := os.ReadFile(file)
 	if err != nil {
@@ -239,7 +245,38 @@ func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
 	if o := objectOf(t, "once-refused"); o.Owner != "olaf" {
 		t.Errorf("the session is that of %q", o.Owner)
 	}
+	// Who may decide depends on the owner of the session, which ctl asks for.
+	if text := e2e.OK(t, "access", "why", "bob", "accept", "once-refused.1"); !strings.Contains(text, "approvers decide") {
+		t.Errorf("why bob may decide: %s", text)
+	}
+	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "access", "why", "olaf", "accept", "once-refused"); r.Code != 6 || !strings.Contains(r.Stdout, "approval.decide") {
+		t.Errorf("why olaf may not decide: %v", r)
+	}
 	mustDo(t, "olaf", "session", "close", "once-refused")
+}
+
+// onRecord compares what people did to a schedule with its audit records.
+func onRecord(t *testing.T, workflow string, want ...string) {
+	t.Helper()
+	all, err := lab.Lines[audit.Record](e2e.Within(t), e2e.Lab, "audit", "list", "--workflow", workflow)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, r := range all {
+		act, is := strings.CutPrefix(r.Object, workflow+"/")
+		if is {
+			act, _, _ = strings.Cut(act, "-")
+			got = append(got, fmt.Sprint(r.Outcome, " ", r.Principal, " ", act))
+		}
+		if is && (r.Evidence.Signature == "" || r.Verb != string(access.ScheduleWrite)) {
+			t.Errorf("the record is %+v", r)
+		}
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("on record are %q, want %q", got, want)
+	}
+	e2e.OK(t, "audit", "verify", "--workflow", workflow)
 }
 
 // A schedule is as `ctl schedule show` has it.

@@ -1,0 +1,69 @@
+package schedule
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/schedule"
+)
+
+// maxAbout bounds, in characters, what a person says about an act.
+const maxAbout = 500
+
+// onRecord puts on record what a person is about to do to a schedule, before ctl asks Temporal
+// for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
+// the person goes on.
+func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about string) error {
+	opts := client.StartWorkflowOptions{
+		ID: protocol.ScheduleActID(name, act, core.RandomID()), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "record of: " + doing,
+	}
+	by, err := t.By(ctx, doing)
+	if err != nil {
+		return err
+	}
+	if _, err := t.Start(ctx, doing, opts, protocol.TypeFire, schedule.FireInput{Schedule: name, Act: act, About: about, By: by}); err != nil {
+		return err
+	}
+	up := t.Silence.Lasted() == 0
+	if up {
+		workers, err := t.Pollers(ctx, zone)
+		if err != nil {
+			return err
+		}
+		up = len(workers) > 0
+	}
+	if up {
+		bctx, cancel := t.App.Bounded(ctx, conn.AnswerWait)
+		defer cancel()
+		err := t.GetWorkflow(bctx, opts.ID, "").Get(bctx, nil)
+		if !conn.OutOfTime(bctx, err) {
+			return t.Explain(ctx, doing, err)
+		}
+	}
+	t.App.Note("no worker answers: Temporal keeps the record of this command until one does")
+	return nil
+}
+
+// aboutNew describes a new schedule for its record: when it begins something, and the digest of
+// what. The record of each firing has the same digest.
+func aboutNew(opts client.ScheduleOptions, when []string, input any) string {
+	text := fmt.Sprintf("%s, time zone %s, overlap %s", strings.Join(when, "; "), cmp.Or(opts.Spec.TimeZoneName, "UTC"), overlapWord(opts.Overlap))
+	if opts.Paused {
+		text += ", paused"
+	}
+	if raw, err := json.Marshal(input); err == nil {
+		if e, err := command.EvidenceOf(opts.ID, protocol.TypeFire, raw); err == nil {
+			return fmt.Sprintf("begins what has the digest %s: %s", e.Args, text)
+		}
+	}
+	return text
+}
