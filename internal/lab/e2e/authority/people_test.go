@@ -161,10 +161,32 @@ func TestPeopleOfAnIdentityProviderDoWhatTheirGroupsMay(t *testing.T) {
 		t.Errorf("the batch is %+v, %v", v, err)
 	}
 	fires(t, "dora", "dora@example.com", "by-login")
+	isFollowedUp(t, "dora", "dora@example.com")
 
 	mustDo(t, "dora", "logout")
 	if r := as(t, "dora", "session", "send", "of-dora", "hello", "--no-wait"); r.Code != 2 || !strings.Contains(r.Stderr, "ctl login") {
 		t.Errorf("after the logout: %v", r)
+	}
+}
+
+// isFollowedUp starts a session of somebody's that starts another one in their name.
+func isFollowedUp(t *testing.T, who, principal string) {
+	t.Helper()
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("follow_ups:\n  - {name: again, prompt: hello, after: {turns: 1}}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	startAs(t, who, "followed", "--follow-up", rules)
+	mustDo(t, who, "session", "send", "followed", "hello")
+	e2e.Until(t, "the follow-up ends", func() (bool, error) {
+		all := e2e.Show(t, "followed").FollowUps
+		return len(all) == 1 && all[0].State != protocol.FollowUpStarted, nil
+	})
+	if v := e2e.Show(t, "followed").FollowUps[0]; v.Session != "followed-again-1" || v.Status != "completed" {
+		t.Fatalf("the follow-up is %+v", v)
+	}
+	if o := objectOf(t, "followed-again-1"); o.Owner != principal {
+		t.Errorf("the follow-up is that of %q", o.Owner)
 	}
 }
 
