@@ -71,6 +71,7 @@ func (t *turns) usageUpdated(p json.RawMessage) {
 	t.st.Total = total
 	if w := n.Usage.Window; w > 0 {
 		t.st.Context = &protocol.ContextUse{Used: n.Usage.Last.All, Window: w}
+		t.noticed.contextUsed()
 	}
 	if t.st.TurnID == "" || n.TurnID != t.st.TurnID {
 		return

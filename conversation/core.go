@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strconv"
+	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/conversation/wire"
@@ -49,6 +50,7 @@ func cloneState(s PumpState) PumpState {
 	s.Items = append([]OpenItem(nil), s.Items...)
 	s.TokenAsks = append([]json.RawMessage(nil), s.TokenAsks...)
 	s.Calls = append([]OpenCall(nil), s.Calls...)
+	s.Agents = append([]AgentThread(nil), s.Agents...)
 	if s.Rewind > s.Cursor.Offset {
 		s.Rewind = s.Cursor.Offset
 	}
@@ -87,6 +89,9 @@ func (c *core) emit(e protocol.Entry) {
 		return
 	}
 	e.Seq = c.st.Seq + 1
+	if thread := e.SubAgent(); e.Agent == nil && thread != "" && thread != c.st.ThreadID {
+		e.Agent = c.st.agent(thread)
+	}
 	if err := c.sink.Entry(c.opt.Redactor.entry(e)); err != nil {
 		c.err = fmt.Errorf("hand over transcript entry %d: %w", e.Seq, err)
 		return
@@ -102,6 +107,11 @@ func (c *core) raw(method string, p json.RawMessage) {
 	if raw, ok := c.sink.(RawSink); ok {
 		raw.Raw(method, p)
 	}
+}
+
+// cut redacts a text of codex's and then cuts it.
+func (c *core) cut(s string, max int) string {
+	return wire.Excerpt(c.redact(strings.ToValidUTF8(s, "\uFFFD")), max)
 }
 
 func (c *core) redact(s string) string { return c.opt.Redactor.String(s) }

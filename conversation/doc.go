@@ -26,6 +26,7 @@
 //     tools.
 //   - watch: gives up a turn that does not go on, by turnTime, quiet and limits of its own.
 //     spending: enforces the budget.
+//   - noticed: reports beside the items: plans, MCP servers, hooks, reroutes, the context.
 //
 // # What a pump promises
 //

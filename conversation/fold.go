@@ -77,6 +77,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	key := t.st.keyOf(n.ThreadID, n.Item.ID)
 	if it, ok := t.items.drop(key); ok {
 		turn = it.Turn // it may have outlived its turn
+		t.noticed.toolEnds(&it)
 	}
 	if n.Item.Type == "dynamicToolCall" {
 		t.calls.done(key)
@@ -88,6 +89,14 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	own := t.st.ours(n.Notice)
 	e := itemEntry(n.Item)
 	e.Turn, e.Item = turn, n.Item.ID
+	switch n.Item.Type {
+	case "collabAgentToolCall":
+		t.agentTool(&e, p)
+	case "subAgentActivity":
+		t.agentActivity(&e, p, n.ThreadID)
+	case "hookPrompt":
+		e.Text = hookPrompt(p)
+	}
 	if !own {
 		setData(&e, "thread", n.ThreadID)
 	}
@@ -171,10 +180,34 @@ func itemEntry(it wire.Item) protocol.Entry {
 		e.Type, e.Text = protocol.EntryState, "the context was compacted"
 	case "enteredReviewMode", "exitedReviewMode":
 		e.Type, e.Text = protocol.EntryState, it.Type+": "+it.Review
+	case "collabAgentToolCall":
+		e.Type, e.Tool = protocol.EntryTool, it.Tool
+	case "hookPrompt":
+		e.Type, e.Status = protocol.EntryHook, "prompt"
 	default:
-		e.Type, e.Tool, e.Text = protocol.EntryTool, it.Type, it.Text
+		e.Type, e.Text = protocol.EntryItem, it.Text
+		setData(&e, "type", it.Type)
 	}
 	return e
+}
+
+// hookPrompt returns what hooks told the model.
+func hookPrompt(p json.RawMessage) string {
+	var in struct {
+		Item struct {
+			Fragments []struct {
+				Text string `json:"text"`
+			} `json:"fragments"`
+		} `json:"item"`
+	}
+	if json.Unmarshal(p, &in) != nil {
+		return ""
+	}
+	var texts []string
+	for _, f := range in.Item.Fragments {
+		texts = append(texts, f.Text)
+	}
+	return strings.Join(texts, "\n\n")
 }
 
 func userText(content json.RawMessage) string {
@@ -261,6 +294,6 @@ func (t *turns) delta(d wire.Piece) {
 	t.items.keep(it, t.line.Offset, d.Text)
 	at, text := t.items.show(it, d.Text)
 	if text != "" {
-		t.sink.Delta(protocol.Delta{Item: it.ID, Type: d.Of, Turn: it.Turn, At: at, Text: text})
+		t.sink.Delta(protocol.Delta{Item: it.ID, Type: d.Of, Turn: it.Turn, At: at, Text: text, Agent: t.st.agentOf(it.Thread)})
 	}
 }

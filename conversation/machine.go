@@ -29,6 +29,7 @@ type machine struct {
 	requests  *requests
 	calls     *calls
 	spending  *spending
+	noticed   *noticed
 	watch     *watch
 
 	pieces wire.PieceReader
@@ -78,7 +79,8 @@ func assemble(c *core) *machine {
 	m.spending = &spending{core: c, time: m.time, delivery: m.delivery}
 	m.requests = &requests{core: c, autos: m.autos, demands: m.demands, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, spending: m.spending}
 	m.calls = &calls{core: c, autos: m.autos, requests: m.requests}
-	m.turns = &turns{core: c, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
+	m.noticed = &noticed{core: c, items: m.items}
+	m.turns = &turns{core: c, noticed: m.noticed, items: m.items, quiet: m.quiet, time: m.time, delivery: m.delivery, requests: m.requests, calls: m.calls, spending: m.spending}
 	m.watch = &watch{core: c, asks: m.asks, delivery: m.delivery, turns: m.turns, quiet: m.quiet, time: m.time}
 	m.delivery.turns = m.turns // messages begin turns, and a turn's end settles messages
 	return m
@@ -172,6 +174,7 @@ func (m *machine) ended(now time.Duration) {
 		return
 	}
 	m.items.recordUnfinished(true)
+	m.noticed.turnEnds()
 	if m.err != nil {
 		return
 	}

@@ -29,7 +29,7 @@ func (m *machine) read(l wire.Line, now time.Duration) {
 	}
 	m.delivery.tellSettled()
 	if m.opt.Moved != nil {
-		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress})
+		m.opt.Moved(Place{m.st.ThreadID, m.st.TurnID, m.st.Cursor.Offset, m.st.Seq, m.st.Progress, m.st.Notices.Newest})
 	}
 }
 

@@ -147,6 +147,16 @@ func (m *machine) notification(msg *wire.Message) {
 	case "thread/goal/updated", "thread/goal/cleared":
 		m.turns.goalChanged(msg.Method, p)
 		m.raw(msg.Method, p)
+	case "turn/plan/updated":
+		m.noticed.planUpdated(p)
+	case "mcpServer/startupStatus/updated":
+		m.noticed.serverStatus(p)
+	case "item/mcpToolCall/progress":
+		m.noticed.toolProgress(p)
+	case "hook/completed":
+		m.noticed.hookCompleted(p)
+	case "model/rerouted":
+		m.noticed.rerouted(p)
 	case "turn/diff/updated":
 		m.turns.diffUpdated(p)
 	case "account/rateLimits/updated":

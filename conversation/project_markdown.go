@@ -40,9 +40,22 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 			fmt.Fprintf(b, "\n%s `%s` %s\n", line1(c.Kind), line1(c.Path), line1(e.Status))
 			fence(b, "diff", c.Diff)
 		}
+	case protocol.EntryPlan:
+		fmt.Fprintf(b, "\n*plan: %s*\n\n", line1(e.Data["count"]))
+		for _, s := range e.Plan {
+			fmt.Fprintf(b, "- [%s] %s\n", planMark(s.Status), line1(s.Text))
+		}
 	default:
 		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), escape.Text(e.Text), factsOf(e.Data))
 	}
+}
+
+// planMark says in a list of tasks whether one is completed.
+func planMark(status string) string {
+	if status == "completed" {
+		return "x"
+	}
+	return " "
 }
 
 func unsure(e protocol.Entry) string {

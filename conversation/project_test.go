@@ -38,6 +38,15 @@ func projected() []protocol.Entry {
 		{Turn: 3, Type: protocol.EntryUser, Text: "\x1b[31mred\u202e"},
 		{Turn: 3, Type: protocol.EntryTool, Tool: "t", Data: map[string]string{"arguments": `[1]`}},
 		{Turn: 3, Type: protocol.EntryAssistant, Text: "Done."},
+		{Turn: 4, Type: protocol.EntryUser, Text: "Dig."},
+		{Turn: 4, Type: protocol.EntryMCPServer, Status: "failed", Text: "MCP server desk failed to start: no", Data: map[string]string{"server": "desk"}},
+		{Turn: 4, Type: protocol.EntryPlan, Text: "[x] look\n[ ] dig", Plan: []protocol.PlanStep{{Text: "look", Status: "completed"}, {Text: "dig\n# deep", Status: "pending"}}, Data: map[string]string{"count": "1 of 2 steps completed"}},
+		{Turn: 4, Type: protocol.EntryHook, Status: "blocked", Text: "hook preToolUse blocked\nfeedback: no", Data: map[string]string{"event": "preToolUse"}},
+		{Turn: 4, Type: protocol.EntryReroute, Text: "model b answers in place of a"},
+		{Turn: 4, Type: protocol.EntryContext, Text: "520 of 1000 tokens of the context are used (52 %)"},
+		{Turn: 4, Type: protocol.EntryToolProgress, Item: "c", Text: "half"},
+		{Turn: 4, Type: protocol.EntryItem, Text: "light", Data: map[string]string{"type": "hologram"}},
+		{Turn: 4, Type: protocol.EntryAssistant, Text: "Dug."},
 	}
 	for i := range entries {
 		entries[i].Seq, entries[i].ID, entries[i].At = int64(i+1), fmt.Sprintf("e-%d", i+1), at.Add(time.Duration(i)*time.Second)
@@ -88,6 +97,8 @@ func TestChatHasWhatWasSaidCalledAndFound(t *testing.T) {
 		"assistant 1 ",
 		"tool 0 ",
 		"assistant 0 Done.",
+		"user 0 Dig.",
+		"assistant 0 Dug.",
 	}
 	if !slices.Equal(all, want) {
 		t.Errorf("messages\n%s, want\n%s", strings.Join(all, "\n"), strings.Join(want, "\n"))

@@ -95,6 +95,7 @@ type Place struct {
 	Offset           int64 // next byte of the journal to be folded
 	Seq              int64 // of the newest entry
 	Progress         *protocol.Progress
+	Notices          *protocol.Notices
 }
 
 // Use shows how much a session has used so far.

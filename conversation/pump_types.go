@@ -110,6 +110,10 @@ type PumpState struct {
 	Calls     []OpenCall        `json:"calls,omitempty"`
 	// Progress is the model's last report, cleared when a turn begins.
 	Progress *protocol.Progress `json:"progress,omitempty"`
+	// Notices are codex's reports beside the items, and Agents its sub-agents, oldest
+	// first, at most maxAgents.
+	Notices Noticed       `json:"notices,omitzero"`
+	Agents  []AgentThread `json:"agents,omitempty"`
 	// Idle says that codex reports the thread idle during the turn.
 	Idle  bool  `json:"idle,omitempty"`
 	Tally Tally `json:"tally,omitzero"`
@@ -155,6 +159,10 @@ type OpenItem struct {
 	Background bool `json:"background,omitempty"`
 	// Call identifies an MCP tool call until codex asks about it (see requests_tool.go).
 	Call string `json:"call,omitempty"`
+	// Reports counts the progress reports of an MCP tool call. Report is the newest one if
+	// no entry has it.
+	Reports int    `json:"reports,omitempty"`
+	Report  string `json:"report,omitempty"`
 }
 
 // An OpenRequest is a request that codex waits for.

@@ -12,6 +12,11 @@ func (r *Redactor) entry(e protocol.Entry) protocol.Entry {
 	}
 	e.Text, e.Command, e.CWD, e.Tool = r.String(e.Text), r.String(e.Command), r.String(e.CWD), r.String(e.Tool)
 	e.Changes = r.changes(e.Changes)
+	var plan []protocol.PlanStep
+	for _, s := range e.Plan {
+		plan = append(plan, protocol.PlanStep{Text: r.String(s.Text), Status: r.String(s.Status)})
+	}
+	e.Plan = plan
 	if e.Data != nil {
 		data := make(map[string]string, len(e.Data))
 		for k, v := range e.Data {

@@ -164,6 +164,7 @@ func (s *PumpState) forgetProcess() {
 	s.Spent.Over, s.Spent.CountedMS, s.Spent.Stopped = "", 0, false
 	s.Trimmed, s.Untrimmable = 0, false
 	s.TokenAsks, s.Login, s.Calls = nil, 0, nil
+	s.Notices = Noticed{Mark: s.Notices.Mark}
 	s.Begins, s.Named, s.Inner = "", "", ""
 	s.Foreign, s.Unsaid, s.Restless, s.Interrupted = false, false, false, false
 }

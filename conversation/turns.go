@@ -11,7 +11,8 @@ import (
 
 // The turns part follows the thread's turns. It owns the fields of the state about the
 // running turn, and Foreign, Unsaid, Restless and Idle. It may call the delivery, the
-// requests, the spending, the turn's time, the quiet, the items and the calls.
+// requests, the spending, the turn's time, the quiet, the items, the
+// noticed and the calls.
 type turns struct {
 	*core
 	items    *items
@@ -21,6 +22,7 @@ type turns struct {
 	requests *requests
 	calls    *calls
 	spending *spending
+	noticed  *noticed
 
 	end     *TurnEnd // of the turn that has ended in this pump
 	endedAt time.Duration
@@ -46,6 +48,7 @@ func (t *turns) begin(id string, n int) {
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
 	t.quiet.modelSpoke()
 	t.delivery.turnBegins()
+	t.noticed.turnBegins()
 	t.spending.clear()
 	t.time.turnBegins()
 	t.spending.check()
@@ -162,6 +165,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.endedAt = t.now
 	if t.line.End > t.st.Cursor.Offset { // otherwise no line reported the end
 		t.items.recordUnfinished(status != "completed")
+		t.noticed.turnEnds()
 		e := protocol.Entry{Type: protocol.EntryState, Turn: t.st.Turn, Status: status, Text: "turn " + status}
 		if why != nil {
 			e.Text += ": " + why.Message

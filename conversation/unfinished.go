@@ -188,6 +188,7 @@ func (m *machine) lost() Lost {
 		m.sink = &said
 		if m.turns.end == nil {
 			m.items.recordUnfinished(true)
+			m.noticed.recordLate()
 		}
 		m.sink, m.st.Seq = sink, seq
 		why := PumpCancelled

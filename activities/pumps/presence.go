@@ -23,18 +23,18 @@ type presence struct {
 
 func attachedTo(s *site.Site, session string, st conversation.PumpState) *presence {
 	p := &presence{site: s, topic: records.SessionTopic(session), now: protocol.SessionLive{
-		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress,
+		Attached: true, Seq: st.Seq, ThreadID: st.ThreadID, TurnID: st.TurnID, Offset: st.Cursor.Offset, Use: useOf(st), Progress: st.Progress, Notices: st.Notices.Newest,
 	}}
 	p.tell()
 	return p
 }
 
-// moved records a pump's place, and publishes it only if the thread, the turn or the
-// progress has changed.
+// moved records a pump's place, and publishes it only if the thread, the turn, the progress
+// or the notices have changed.
 func (p *presence) moved(at conversation.Place) {
 	p.mu.Lock()
-	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress
-	p.now.Progress = at.Progress
+	news := at.ThreadID != p.now.ThreadID || at.TurnID != p.now.TurnID || at.Progress != p.now.Progress || at.Notices != p.now.Notices
+	p.now.Progress, p.now.Notices = at.Progress, at.Notices
 	p.now.ThreadID, p.now.TurnID, p.now.Offset, p.now.Seq = at.ThreadID, at.TurnID, at.Offset, at.Seq
 	p.mu.Unlock()
 	if news {

@@ -301,7 +301,7 @@ func unfinished(ps []*partial, e *protocol.Entry) []*partial {
 // one.
 func finished(e *protocol.Entry) string {
 	switch e.Type {
-	case protocol.EntryRequest, protocol.EntryDecision, protocol.EntryState, protocol.EntryError:
+	case protocol.EntryRequest, protocol.EntryDecision, protocol.EntryState, protocol.EntryError, protocol.EntryToolProgress:
 		return ""
 	}
 	return e.Item
@@ -313,7 +313,7 @@ func (t *topic) addDelta(d protocol.Delta) bool {
 			return p.text.write(d.At, []byte(d.Text), keepPartial)
 		}
 	}
-	p := &partial{delta: protocol.Delta{Item: d.Item, Type: d.Type, Turn: d.Turn}}
+	p := &partial{delta: protocol.Delta{Item: d.Item, Type: d.Type, Turn: d.Turn, Command: d.Command, Agent: d.Agent}}
 	p.text.write(d.At, []byte(d.Text), keepPartial)
 	if t.partials = append(t.partials, p); len(t.partials) > keepItems {
 		t.partials = t.partials[1:]

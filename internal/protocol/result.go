@@ -202,6 +202,7 @@ type SessionLive struct {
 	// Acknowledged are the sends acknowledged since the pump was attached.
 	Acknowledged []string  `json:"acknowledged,omitempty"`
 	Progress     *Progress `json:"progress,omitempty"`
+	Notices      *Notices  `json:"notices,omitempty"`
 }
 
 // An ExecChunk is a piece of a command's output. At is its offset in the stream.

@@ -64,10 +64,12 @@ type SessionView struct {
 	Policy     *PolicyView `json:"policy,omitempty"` // the session's own
 	SeedPolicy *PolicyView `json:"seed_policy,omitempty"`
 	// Judged counts the requests that policies answered.
-	Judged     int           `json:"judged,omitempty"`
-	Progress   *ProgressView `json:"progress,omitempty"`
-	Limit      *LimitView    `json:"limit,omitempty"` // the session waits for its end
-	WaitingFor *WaitingView  `json:"waiting_for,omitempty"`
+	Judged   int           `json:"judged,omitempty"`
+	Progress *ProgressView `json:"progress,omitempty"`
+	// Notices has the model's plan, the MCP servers and a reroute of the newest turn.
+	Notices    *Notices     `json:"notices,omitempty"`
+	Limit      *LimitView   `json:"limit,omitempty"` // the session waits for its end
+	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
 	// Origin is "batch/ID", "schedule/NAME", "session/ID" of a follow-up, or "" for a person.
 	Origin string `json:"origin,omitempty"`
 	// FollowUps are the newest, the oldest first. A session that ends does not wait for its

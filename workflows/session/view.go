@@ -236,6 +236,7 @@ func (s *viewsPart) view() protocol.SessionView {
 	v.Origin, v.FollowUps = s.opt.Origin, st.Follow.Started
 	v.WaitingFor = s.waitingView()
 	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), protocol.ViewOfProgress(st.Progress)
+	v.Notices = st.Pump.Notices.Newest
 	v.Policy, v.SeedPolicy = s.approvals.policyViews()
 	v.Judged = st.Pump.Tally.Judged
 	if w := st.Warm; w != nil && st.Lease == nil {

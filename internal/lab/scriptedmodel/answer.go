@@ -63,6 +63,8 @@ func (p plan) perform(ctx context.Context, st *stream, interrupt func(int) error
 			st.after = append(st.after, interruption{n, func() error { return interrupt(i) }})
 		case a.Usage != nil:
 			usage = a.Usage
+		case a.Served != "":
+			st.served = a.Served
 		}
 	}
 	slices.SortStableFunc(st.after, func(a, b interruption) int { return a.deltas - b.deltas })

@@ -55,6 +55,7 @@
 //	pause:  200ms
 //	fail:   kind | {kind, times, after, code, message, resets_in}
 //	usage:  {input, cached, output, reasoning}     tokens to report
+//	served: model    the model that answers in place of the one that was asked for
 //
 // Consecutive tool actions of one step are called together, in whichever of
 // codex's two dialects the request offers: function calls (exec_command,

@@ -57,6 +57,8 @@ type Action struct {
 	Pause time.Duration `yaml:"pause"`
 	Fail  *Failure      `yaml:"fail"`
 	Usage *Usage        `yaml:"usage"`
+	// Served is the model that answers in place of the one that was asked for.
+	Served string `yaml:"served"`
 }
 
 // Text is a streamed text. A Pace of zero means the script's.

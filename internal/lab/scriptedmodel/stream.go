@@ -19,7 +19,9 @@ type stream struct {
 	flush func() error
 	id    string // of the response, and part of all other ids
 	model string
-	pace  time.Duration
+	// served, if set, is the model that answers in place of model.
+	served string
+	pace   time.Duration
 
 	seq    int
 	output int // items so far
@@ -52,6 +54,9 @@ func (s *stream) response(status string) map[string]any {
 func (s *stream) begin() error {
 	s.w.Header().Set("Content-Type", "text/event-stream")
 	s.w.Header().Set("Cache-Control", "no-store")
+	if s.served != "" {
+		s.w.Header().Set("OpenAI-Model", s.served)
+	}
 	s.w.WriteHeader(http.StatusOK)
 	return s.event("response.created", map[string]any{"response": s.response("in_progress")})
 }

@@ -72,6 +72,9 @@ func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string)
 	if p := protocol.ViewOfProgress(live.Progress); p != nil || live.TurnID != "" {
 		v.Progress = p // nil if the turn reported none
 	}
+	if live.Notices != nil || live.TurnID != "" {
+		v.Notices = live.Notices
+	}
 	show.FreshenUse(v, live.Use)
 	for i := range v.Messages {
 		m := &v.Messages[i]

@@ -148,6 +148,20 @@ func (r *Renderer) Entry(e protocol.Entry) {
 		}
 	case protocol.EntryState:
 		p.Printf("%s\n", p.Paint(core.Dim, "· "+text+facts(e.Data)))
+	case protocol.EntryPlan:
+		p.Printf("%s\n%s\n", p.Paint(core.Dim, "· plan: "+core.Clean(e.Data["count"])), indent(text))
+	case protocol.EntryMCPServer, protocol.EntryHook:
+		style := core.Dim
+		if e.Status != "ready" && e.Status != "completed" && e.Status != "prompt" {
+			style = core.Yellow
+		}
+		p.Printf("%s\n", p.Paint(style, "· "+strings.ReplaceAll(text, "\n", "\n  ")))
+	case protocol.EntryReroute:
+		p.Printf("%s\n", p.Paint(core.Yellow, "· "+text))
+	case protocol.EntryContext, protocol.EntryToolProgress:
+		p.Printf("%s\n", p.Paint(core.Dim, "· "+text))
+	case protocol.EntryItem:
+		p.Printf("%s %s\n", p.Paint(core.Dim, "· item "+core.Clean(e.Data["type"])), text)
 	default:
 		p.Printf("%s %s\n", p.Paint(core.Dim, string(e.Type)), text)
 	}
