@@ -110,6 +110,8 @@ var behaviours = []behaviour{
 	{"images and files of a message reach the model", inputsReachTheModel},
 	{"an output schema reaches the provider, for its turn", outputSchemaReachesTheProvider},
 	{"instructions are kept over a restart and a compaction", instructionsAreKept},
+	{"base instructions are replaced, also after a restart and in a fork", baseInstructionsAreReplaced},
+	{"AGENTS.md of CODEX_HOME is read once, whole, before that of the work folder", agentsFileOfTheHomeIsRead},
 	{"a personality is taken and kept", personalityIsTakenOrRefused},
 	{"the first protocol is gone", firstProtocolIsGone},
 	{"failures are classified", failuresOfTheRealCodexAreClassified},

@@ -172,7 +172,7 @@ func everythingWeSay(t *testing.T) []saidLine {
 	}
 	initAnswer := `{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`
 	for _, spec := range []ThreadSpec{
-		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Mark: "x", Personality: "none", Tools: protocol.Tools},
+		{CWD: "/w", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: "m", Effort: "high", Instructions: "be kind", Base: "you are kind", Mark: "x", Personality: "none", Tools: protocol.Tools},
 		{CWD: "/w", Sandbox: "read-only", Permissions: "fl", ApprovalPolicy: "untrusted"},
 		{CWD: "/w", Sandbox: "danger-full-access", ApprovalPolicy: "never"},
 	} {

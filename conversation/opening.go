@@ -85,7 +85,7 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 		p.Config = config
 	}
 	method, _ := o.opens()
-	p.Instructions = t.Instructions
+	p.Instructions, p.Base = t.Instructions, t.Base
 	if method != wire.MethodFork { // the fork's first turn sets it
 		p.Personality = t.Personality
 	}

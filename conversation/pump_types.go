@@ -19,6 +19,10 @@ type ThreadSpec struct {
 	// Instructions are developer instructions. They are sent again at each resume and fork,
 	// because codex begins a compacted history with them.
 	Instructions string `json:"instructions,omitempty"`
+	// Base replaces codex's own base instructions. A long text is in BaseBlob until the caller
+	// of Run has read it. It is sent again at each resume and fork.
+	Base     string `json:"base,omitempty"`
+	BaseBlob string `json:"base_blob,omitempty"`
 	// Personality is the model's tone: none, friendly, pragmatic.
 	Personality string `json:"personality,omitempty"`
 	// Mark is put into the environment of codex's commands (FAIRLEAD_SESSION).

@@ -220,7 +220,7 @@ func checkPath(p string) error {
 }
 
 var (
-	seedFiles   = []string{authFile, configFile, "AGENTS.md", "AGENTS.override.md"}
+	seedFiles   = []string{authFile, configFile, agentsFile, overrideFile}
 	seedFolders = []string{"rules", "skills", "prompts"}
 )
 

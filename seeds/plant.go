@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/hostexec"
@@ -35,7 +36,9 @@ type PlantSpec struct {
 	Private []string
 	// WorkDir need not exist yet.
 	WorkDir string
-	Fence   *hostexec.Fence
+	// Agents replaces the seed's instructions for codex (see Bundle.Agents); nil leaves them.
+	Agents []byte
+	Fence  *hostexec.Fence
 }
 
 // Planted is the result of Plant.
@@ -157,6 +160,9 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 			}
 		}
 	}
+	if spec.Agents != nil {
+		files = withAgents(spec.Bundle, files, spec.Agents)
+	}
 	denied := []string{configFile}
 	switch {
 	case auth != nil:
@@ -268,6 +274,9 @@ func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
 				names = append(names, f.path)
 			}
 		}
+	}
+	if name, text := spec.Bundle.Agents(); spec.Agents != nil && text == nil && !slices.Contains(names, name) {
+		names = append(names, name)
 	}
 	r, err := h.Run(ctx, hostexec.Command{
 		Script: siteScript, Args: append([]string{spec.Within, spec.CodexHome, spec.WorkDir}, names...), Fence: spec.Fence,

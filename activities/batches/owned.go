@@ -43,6 +43,13 @@ func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.Ba
 	for _, in := range first.Inputs {
 		keys = append(keys, in.Blob)
 	}
+	for _, name := range []string{"agents", "base_instructions"} {
+		var given *protocol.GivenText
+		if raw := opt.Session[name]; len(raw) > 0 && json.Unmarshal(raw, &given) != nil {
+			return nil
+		}
+		keys = append(keys, given.BlobKey())
+	}
 	return owned.Hold(ctx, s.Store, owned.Owner{Kind: owned.Session, ID: session}, keys...)
 }
 

@@ -88,6 +88,10 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if in.Credentials == protocol.CredentialsBroker {
 		bundle = bundle.WithoutAuth()
 	}
+	told, err := instructions(ctx, s, in, bundle)
+	if err != nil {
+		return out, err
+	}
 	h, err := s.Host(in.Claim.Host)
 	if err != nil {
 		return out, err
@@ -127,13 +131,19 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	l = a.layout
 	if a.mark.Seed != in.Seed && in.Credentials != protocol.CredentialsBroker {
-		if bundle, err = s.Bundle(ctx, a.mark.Seed); err != nil {
+		if bundle, err = s.Bundle(ctx, a.mark.Seed); err == nil {
+			told, err = instructions(ctx, s, in, bundle)
+		}
+		if err != nil {
 			return out, err
 		}
 	}
 
+	if err := keepInstructions(ctx, s, told, hide); err != nil {
+		return out, err
+	}
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
-	var planted seeds.Planted
+	var plant seeds.Planted
 	protected := hosts.Protection{}
 	if err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
 		out.Brought, out.BeforeRun, err = workspaces.WorkIn(ctx, s, workspaces.WorkspaceJob(s, h, l, in.Claim, attempt, in.Stop), in.Workspace, a.workState(), hide, p)
@@ -148,8 +158,8 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		err = protected.Err()
 	}
 	if err == nil {
-		planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Fence: &fence,
+		plant, err = seeds.Plant(ctx, h, seeds.PlantSpec{
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -165,10 +175,10 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		}
 		return out, unprepare(ctx, s, h, l, in, fence, a.fresh(), err)
 	}
-	if len(planted.Skipped) > 0 {
-		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", planted.Skipped)
+	if len(plant.Skipped) > 0 {
+		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", plant.Skipped)
 	}
-	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: planted.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
+	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: plant.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
 		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun}
 	if protected.Concerns(bundle) {
 		out.Unprotected = protected.Why

@@ -31,6 +31,10 @@ type PrepareSessionInput struct {
 
 	// Bounded says that the seed bounds what the session may ask for.
 	Bounded bool `json:"bounded,omitempty"`
+	// Agents are the session's instructions in AGENTS.md. Base replaces codex's own base
+	// instructions.
+	Agents *protocol.GivenText `json:"agents,omitempty"`
+	Base   *protocol.GivenText `json:"base,omitempty"`
 
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
 }

@@ -167,3 +167,22 @@ func FillSchemas(ctx context.Context, s *site.Site, sends []conversation.Send) e
 	}
 	return nil
 }
+
+// FillBase reads base instructions that are too long for a workflow from the store.
+func FillBase(ctx context.Context, s *site.Site, t *conversation.ThreadSpec) error {
+	if t.BaseBlob == "" || t.Base != "" {
+		return nil
+	}
+	if !owned.Is(t.BaseBlob, owned.Messages) {
+		return kit.BadInput("%q is not the blob of base instructions", t.BaseBlob)
+	}
+	data, err := s.Store.Get(ctx, t.BaseBlob)
+	switch {
+	case gone(err):
+		return kit.BadInput("the base instructions of the session are missing from the store, or damaged there")
+	case err != nil:
+		return fmt.Errorf("read the base instructions of the session: %w", err)
+	}
+	t.Base = string(data)
+	return nil
+}

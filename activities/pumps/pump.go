@@ -187,6 +187,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := FillSchemas(ctx, s, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
+	if err := FillBase(ctx, s, &in.Pump.Thread); err != nil {
+		return RunPumpResult{}, err
+	}
 	if err := PlantInputs(ctx, s, in, a.N); err != nil {
 		return RunPumpResult{}, err
 	}

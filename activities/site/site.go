@@ -73,6 +73,9 @@ type Deps struct {
 	// Judge says why the access file does not allow something, or returns "". It is nil with
 	// authority: local.
 	Judge func(Question) (refused string)
+	// Instructions is the file with the organisation's instructions for codex; empty means
+	// none.
+	Instructions string
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

@@ -48,6 +48,7 @@ type ThreadParams struct {
 	Permissions    string         `json:"permissions,omitempty"`
 	Model          string         `json:"model,omitempty"`
 	Instructions   string         `json:"developerInstructions,omitempty"`
+	Base           string         `json:"baseInstructions,omitempty"`
 	Personality    string         `json:"personality,omitempty"` // start, resume
 	Config         map[string]any `json:"config,omitempty"`
 	Tools          []ToolSpec     `json:"dynamicTools,omitempty"` // start

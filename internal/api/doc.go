@@ -20,6 +20,7 @@
 //	GET  /v1/exec/{id}?host=&out=BYTE&err=BYTE  Events as JSON lines until the command has ended
 //	GET  /v1/sessions/{id}/diff              the changes in the work folder since the session began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive *
+//	GET  /v1/sessions/{id}/instructions      what codex is told before all messages, and by whom
 //	GET  /v1/sessions/{id}/diffs/{turn}      the changes of a turn: a number, or last for the newest turn that changed files
 //	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  a file that goes with a message → Input
 //	POST /v1/uploads/missing                 lists the chunks of a tree that the store lacks

@@ -45,6 +45,7 @@ var example = map[string]string{
 	"POST /v1/sessions/{id}/requests/{digest}/answers": "/v1/sessions/s1/requests/" + strings.Repeat("0", 64) + "/answers",
 	"GET /v1/sessions/{id}/deliverables":               "/v1/sessions/s1/deliverables",
 	"GET /v1/sessions/{id}/deliverables/{call}":        "/v1/sessions/s1/deliverables/c1",
+	"GET /v1/sessions/{id}/instructions":               "/v1/sessions/s1/instructions",
 	"GET /v1/sessions/{id}/diffs/{turn}":               "/v1/sessions/s1/diffs/last",
 	"GET /v1/sessions/{id}/diff":                       "/v1/sessions/s1/diff",
 	"GET /v1/sessions/{id}/files":                      "/v1/sessions/s1/files?path=a",
@@ -217,7 +218,7 @@ func TestWhoHasNoRoleMayDoNothing(t *testing.T) {
 func TestAViewerReadsAndDoesNothingElse(t *testing.T) {
 	c := lockedBench(t)
 	reads := map[string]bool{}
-	for _, p := range []string{"feed", "transcript", "live", "requests/{digest}", "deliverables", "deliverables/{call}", "diffs/{turn}", "diff", "files"} {
+	for _, p := range []string{"feed", "transcript", "live", "requests/{digest}", "deliverables", "deliverables/{call}", "diffs/{turn}", "diff", "files", "instructions"} {
 		reads["GET /v1/sessions/{id}/"+p] = true
 	}
 	for _, p := range []string{"GET /v1/batches/results/{folder}/{part}", "GET /v1/snapshots", "GET /v1/snapshots/{id}", "GET /v1/snapshots/{id}/export"} {

@@ -52,6 +52,7 @@ var routes = []route{
 	{pattern: "POST /v1/sessions/{id}/requests/{digest}/answers", serve: (*Server).answers, needs: session(access.ApprovalDecide)},
 	{pattern: "GET /v1/sessions/{id}/deliverables", serve: (*Server).deliverables, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/deliverables/{call}", serve: (*Server).deliverable, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/instructions", serve: instructions, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/diffs/{turn}", serve: (*Server).diff, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/diff", serve: (*Server).workDiff, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/files", serve: (*Server).files, needs: session(access.SessionRead)},

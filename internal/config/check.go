@@ -397,6 +397,7 @@ func (c *Config) CheckFiles() error {
 			secret(key+".key", t.Key)
 		}
 	}
+	plain("instructions", c.Instructions)
 	return newError(c.path, append(p, c.checkLoginFiles()...))
 }
 

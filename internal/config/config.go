@@ -22,6 +22,9 @@ type Config struct {
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
+	// Instructions is the file with the organisation's instructions for codex, with which
+	// AGENTS.md begins in each session.
+	Instructions string `yaml:"instructions"`
 	// Authority says whose commands count: local takes those of everybody who can reach
 	// Temporal with its payload key; required takes only signed commands that the
 	// access file allows.

@@ -72,7 +72,7 @@ func Parse(path string, data []byte) (*Config, error) {
 }
 
 func (c *Config) resolve(dir string) {
-	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source, &c.Access, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey} {
+	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source, &c.Access, &c.Instructions, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey} {
 		*p = absolute(dir, *p)
 	}
 	if with := c.SignWith; with != "agent" && with != LoginKey && !strings.HasPrefix(with, "agent:") && !strings.HasPrefix(with, "~/") {

@@ -76,6 +76,7 @@ type SessionView struct {
 	// follow-ups, so it may show some that have ended as started.
 	FollowUps []FollowUpView `json:"follow_ups,omitempty"`
 	Audit     *AuditHead     `json:"audit,omitempty"` // the newest audit record
+	Given     *GivenView     `json:"given,omitempty"`
 }
 
 // Words returns the bounds as the command line has them.

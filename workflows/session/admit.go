@@ -88,7 +88,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 	return a, err
 }
 
-// lent are the files of the session that is forked. Their names may be those of others' blobs:
+// lent are the files and instructions of the session that is forked. Their names may be those of others' blobs:
 // see startReads.
 func lent(in Input) (all []string) {
 	if in.Options.From == "" {
@@ -97,6 +97,11 @@ func lent(in Input) (all []string) {
 	for _, f := range in.Options.Files {
 		if owned.Is(f.Blob, owned.Inputs) {
 			all = append(all, f.Blob)
+		}
+	}
+	for _, key := range in.Options.givenBlobs() {
+		if isMessage(key) {
+			all = append(all, key)
 		}
 	}
 	return all

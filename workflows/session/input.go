@@ -86,6 +86,10 @@ type Options struct {
 	// codex.
 	Instructions string `json:"instructions,omitempty"`
 	Personality  string `json:"personality,omitempty"`
+	// Agents is the session's part of AGENTS.md in CODEX_HOME. Base replaces codex's own base
+	// instructions.
+	Agents *protocol.GivenText `json:"agents,omitempty"`
+	Base   *protocol.GivenText `json:"base_instructions,omitempty"`
 	// Files came with messages of the session that was forked.
 	Files     []protocol.Input     `json:"files,omitempty"`
 	Workspace workspaces.Workspace `json:"workspace,omitzero"`
@@ -116,5 +120,5 @@ func (in Input) Blobs() (all []string) {
 	if r := in.Options.Workspace.Repo; r != nil {
 		all = append(all, r.Token)
 	}
-	return all
+	return append(all, in.Options.givenBlobs()...)
 }

@@ -72,6 +72,7 @@ func (s *placePart) pin() *protocol.Failure {
 	for _, f := range s.opt.Files {
 		in.Blobs = append(in.Blobs, f.Blob)
 	}
+	in.Blobs = append(in.Blobs, s.opt.givenBlobs()...)
 	_, err := unlessClosing(s.core, kit.SetUp(s.ctx, "pin "+from), snapJobs.PinSnapshot, in)
 	if err != nil && s.st.Close == nil {
 		return kit.FailureOf("begin with snapshot "+from, err)
@@ -142,6 +143,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
 			Snapshot: s.snaps.keeping(), Workspace: s.workspace(), Bounded: s.st.SeedBounds != nil,
+			Agents: s.opt.Agents, Base: s.opt.Base,
 		})
 		return err
 	})

@@ -141,6 +141,9 @@ func (o Options) checkThread() error {
 			return err
 		}
 	}
+	if err := o.checkGiven(); err != nil {
+		return err
+	}
 	return kit.Short([]kit.Text{{What: "instructions", Is: o.Instructions, Max: protocol.MaxInstructions}})
 }
 

@@ -234,6 +234,7 @@ func (s *viewsPart) view() protocol.SessionView {
 		})
 	}
 	v.Origin, v.FollowUps = s.opt.Origin, st.Follow.Started
+	v.Given = s.opt.givenView()
 	v.WaitingFor = s.waitingView()
 	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), protocol.ViewOfProgress(st.Progress)
 	v.Notices = st.Pump.Notices.Newest

@@ -269,6 +269,9 @@ func (b *Local) Pack(ctx context.Context, a *core.App, t *conn.Conn, folder stri
 			if err := sent.send(ctx, a, t, folder, s); err != nil {
 				return spec, err
 			}
+			if err := start.KeepGiven(ctx, a, t, folder, &s.opt); err != nil {
+				return spec, err
+			}
 			sets[s] = with
 		}
 		m, err := start.Message(ctx, a, t, folder, it.Prompt, "item")

@@ -275,6 +275,9 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 			if err == nil {
 				err = x.Work.Send(ctx, a, t, batch.UploadName(x.Work.Tree), folder, &opt)
 			}
+			if err == nil {
+				err = start.KeepGiven(ctx, a, t, folder, &opt)
+			}
 			in.Session = &session.Input{Options: opt, First: &m}
 			return err
 		},

@@ -200,6 +200,9 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 		}
 		sameCredentials(&opt, former, given)
 	}
+	if err := start.KeepGiven(ctx, a, t, start.OfSession(id), &opt); err != nil {
+		return err
+	}
 	if _, err := start.Session(ctx, a, t, id, opt, nil); err != nil {
 		return err
 	}
@@ -290,8 +293,16 @@ func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.Sessi
 // sameThread takes over the thread's instructions and the files that came with its
 // messages. The conversation is in codex's rollout.
 func sameThread(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
-	if !given("instructions") {
+	if !given("developer-instructions") {
 		opt.Instructions = former.Options["instructions"]
+	}
+	if g := former.Given; g != nil {
+		if !given("instructions") {
+			opt.Agents = g.Agents
+		}
+		if !given("base-instructions") {
+			opt.Base = g.Base
+		}
 	}
 	if !given("personality") {
 		opt.Personality = former.Options["personality"]

@@ -109,6 +109,9 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt sessio
 		err = x.Work.Send(ctx, a, t, id, "", &opt)
 	}
 	if err == nil {
+		err = start.KeepGiven(ctx, a, t, folder, &opt)
+	}
+	if err == nil {
 		err = k.Take(ctx, t, opt.Zone)
 	}
 	if err != nil {

@@ -51,6 +51,9 @@ func startCommand(a *core.App) *cobra.Command {
 			if err := f.Work.Send(c.Context(), a, t, id, "", &opt); err != nil {
 				return err
 			}
+			if err := start.KeepGiven(c.Context(), a, t, start.OfSession(id), &opt); err != nil {
+				return err
+			}
 			there, err := start.Session(c.Context(), a, t, id, opt, k)
 			if err != nil {
 				return err
@@ -129,12 +132,17 @@ until then.`,
 }
 
 func showCommand(a *core.App) *cobra.Command {
-	return &cobra.Command{
-		Use: "show ID", Short: "what a session does and waits for", Args: cobra.ExactArgs(1), Example: "  ctl session show release-42",
+	var told bool
+	c := &cobra.Command{
+		Use: "show ID", Short: "what a session does and waits for", Args: cobra.ExactArgs(1),
+		Example: "  ctl session show release-42\n  ctl session show release-42 --instructions   # what codex is told before all messages, and by whom",
 		RunE: func(c *cobra.Command, args []string) error {
 			t, err := conn.Open(c.Context(), a)
 			if err != nil {
 				return err
+			}
+			if told {
+				return showInstructions(c.Context(), a, t, args[0])
 			}
 			v, err := live.Session(c.Context(), a, t, args[0])
 			if err != nil {
@@ -143,6 +151,8 @@ func showCommand(a *core.App) *cobra.Command {
 			return a.Print().Show(conn.AsKnown(v), func(p *core.Printer) { showSession(p, v) })
 		},
 	}
+	c.Flags().BoolVar(&told, "instructions", false, "what codex is told before all messages: by organisation, seed and session, in AGENTS.md of its home; by the developer; base instructions")
+	return c
 }
 
 func showSession(p *core.Printer, v protocol.SessionView) {

@@ -9,11 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
-	"os"
 	"path/filepath"
-	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -21,7 +17,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/workflows/session"
 )
 
 // InputFlags are for what goes with a message.
@@ -163,36 +158,5 @@ func Attach(ctx context.Context, a *core.App, t *conn.Conn, folder string, x Ext
 		}
 		m.Inputs = append(m.Inputs, stored)
 	}
-	return nil
-}
-
-type threadFlags struct{ instructions, personality string }
-
-func (f *threadFlags) add(c *cobra.Command) {
-	fl := c.Flags()
-	fl.StringVar(&f.instructions, "instructions", "", "what codex is told before all messages, in the developer's name: a `TEXT`, or the FILE that has it")
-	fl.StringVar(&f.personality, "personality", "", "how codex speaks: none, friendly or pragmatic (codex before 0.169)")
-}
-
-func (f *threadFlags) set(opt *session.Options) error {
-	text := f.instructions
-	// A text without spaces is a file name, even if there is no such file.
-	if _, err := os.Stat(text); text != "" && (err == nil || !strings.ContainsFunc(text, unicode.IsSpace)) {
-		data, err := core.ReadSmall("--instructions", text, protocol.MaxInstructions)
-		if err != nil {
-			return err
-		}
-		text = string(data)
-	}
-	if len(text) > protocol.MaxInstructions {
-		return core.Usage("--instructions: %d bytes, at most %d", len(text), protocol.MaxInstructions)
-	}
-	if !utf8.ValidString(text) {
-		return core.Usage("--instructions is not UTF-8 text")
-	}
-	if err := activities.CheckPersonality(f.personality); err != nil {
-		return core.Usage("--personality: %v", err)
-	}
-	opt.Instructions, opt.Personality = text, f.personality
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -61,20 +62,34 @@ func TestFilesThatCannotGoWithAMessageAreToldBeforeAnythingBegins(t *testing.T) 
 }
 
 func TestInstructionsAreATextOrAFile(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "how.md")
-	if err := os.WriteFile(name, []byte("be brief"), 0o600); err != nil {
-		t.Fatal(err)
+	dir := t.TempDir()
+	name, blank, long := filepath.Join(dir, "how.md"), filepath.Join(dir, "blank"), filepath.Join(dir, "long")
+	for file, text := range map[string]string{name: "be brief", blank: " \n", long: strings.Repeat("x", protocol.MaxGiven+1)} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
 	}
 	for given, want := range map[string]string{name: "be brief", "be very brief": "be very brief", "": ""} {
 		var opt session.Options
-		if err := (&threadFlags{instructions: given}).set(&opt); err != nil || opt.Instructions != want {
-			t.Errorf("%q: %q, %v", given, opt.Instructions, err)
+		err := (&threadFlags{instructions: given, developer: given}).set(&opt)
+		if got := opt.Agents; err != nil || opt.Instructions != want || (got == nil) != (want == "") || got != nil && got.Text != want {
+			t.Errorf("%q: %q, %+v, %v", given, opt.Instructions, got, err)
+		}
+		if err := opt.Check(); err != nil {
+			t.Errorf("%q: the session refuses it: %v", given, err)
 		}
 	}
-	for _, bad := range []threadFlags{{instructions: name + "x"}, {instructions: "a " + strings.Repeat("x", 16<<10)}, {personality: "grumpy"}} {
+	var opt session.Options
+	if err := (&threadFlags{base: name}).set(&opt); err != nil || opt.Base == nil || opt.Base.Text != "be brief" || opt.Agents != nil {
+		t.Errorf("base instructions %+v, %v", opt.Base, err)
+	}
+	for _, bad := range []threadFlags{
+		{instructions: name + "x"}, {instructions: blank}, {instructions: long}, {instructions: "a \xff"}, {base: "be very brief"}, {base: blank},
+		{developer: name + "x"}, {developer: "a " + strings.Repeat("x", 16<<10)}, {personality: "grumpy"},
+	} {
 		var opt session.Options
 		if err := bad.set(&opt); core.ExitCode(err) != core.ExitUsage {
-			t.Errorf("%.40q, %q: %v", bad.instructions, bad.personality, err)
+			t.Errorf("%.60q: %v", bad, err)
 		}
 	}
 }

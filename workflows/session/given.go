@@ -1,0 +1,38 @@
+package session
+
+import (
+	"cmp"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// checkGiven refuses instructions that are not as ctl gives them.
+func (o Options) checkGiven() error {
+	return cmp.Or(o.Agents.Check("the instructions of the session", isMessage), o.Base.Check("base instructions", isMessage))
+}
+
+// givenBlobs returns the blobs of the texts that were given to the session.
+func (o Options) givenBlobs() (all []string) {
+	for _, g := range []*protocol.GivenText{o.Agents, o.Base} {
+		if key := g.BlobKey(); key != "" {
+			all = append(all, key)
+		}
+	}
+	return all
+}
+
+func (o Options) givenView() *protocol.GivenView {
+	if o.Agents == nil && o.Base == nil {
+		return nil
+	}
+	return &protocol.GivenView{Agents: o.Agents, Base: o.Base}
+}
+
+// baseInstructions returns the base instructions for a pump that opens the thread, or their
+// blob.
+func (s *processPart) baseInstructions() (text, blob string) {
+	if s.opt.Base == nil || s.st.Pump.Opened == s.st.Incarnation {
+		return "", ""
+	}
+	return s.opt.Base.Text, s.opt.Base.Blob
+}
