@@ -323,3 +323,23 @@ func TestWhatDeadProvisionsLeftIsRemoved(t *testing.T) {
 		t.Errorf("there is %q, %v; want %q", got, err, want)
 	}
 }
+
+// Whatever tool of the host verifies digests: nothing is verified without one.
+func TestATreeWithoutDigestsIsNotPutIntoPlace(t *testing.T) {
+	base := filepath.Join(t.TempDir(), "codex")
+	temp := filepath.Join(base, ".new-mine")
+	if err := os.MkdirAll(filepath.Join(temp, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(temp, "bin", "codex"), []byte("#!/bin/sh\necho codex-cli 9.9.9\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tree := &codexpkg.CodexTree{Version: "9.9.9", Digest: "0123456789abcdef", Target: "x"}
+	err := hosts.Settle(t.Context(), newBed(t, protocol.HostSpec{Name: protocol.LocalHost}).host(), base, temp, "", tree)
+	if err == nil || !strings.Contains(err.Error(), "what arrived is not what was sent") {
+		t.Errorf("it is in place: %v", err)
+	}
+	if _, err := os.Stat(filepath.Join(base, tree.Name())); !os.IsNotExist(err) {
+		t.Errorf("it is in place: %v", err)
+	}
+}

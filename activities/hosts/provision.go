@@ -259,9 +259,11 @@ sum() { OPENSSL_CONF=/dev/null openssl dgst -sha256 -r; }
 if case $(sum </dev/null 2>/dev/null) in e3b0c44298fc1c14*) ;; *) false ;; esac; then
 	(
 		cd "$temp" || exit
+		got=
 		while read -r want file; do
 			got=$(sum <"$file") && [ "${got%% *}" = "$want" ] || exit
 		done
+		[ -n "$got" ]
 	) || { echo "what arrived is not what was sent" >&2; exit 3; }
 elif command -v sha256sum >/dev/null 2>&1; then
 	(cd "$temp" && sha256sum -c >/dev/null) || { echo "what arrived is not what was sent" >&2; exit 3; }
