@@ -53,6 +53,11 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetai
 			return false, err
 		}
 	}
+	if decision, is := d.Msg.(protocol.Decide); is && lookErr != nil {
+		if err := t.notContrary(ctx, d.Doing, d.Session, decision); err != nil {
+			return false, err
+		}
+	}
 	if err := t.Signal(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.Msg); err != nil {
 		return false, err
 	}
