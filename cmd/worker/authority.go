@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
@@ -55,9 +56,6 @@ func keeperOf(ctx context.Context, conf *config.Config, blobs *store.Store, log 
 	return k, nil
 }
 
-// accessPrefix begins the keys of the access files that were in force. Nothing deletes them.
-const accessPrefix = "access/"
-
 // keepAccessFor bounds one attempt to keep an access file in the store.
 const keepAccessFor = 30 * time.Second
 
@@ -65,7 +63,7 @@ const keepAccessFor = 30 * time.Second
 func keepAccess(ctx context.Context, blobs *store.Store, digest string, data []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, keepAccessFor)
 	defer cancel()
-	if err := blobs.Create(ctx, accessPrefix+digest, data); err != nil && !errors.Is(err, store.ErrExists) {
+	if err := blobs.Create(ctx, records.AccessKey(digest), data); err != nil && !errors.Is(err, store.ErrExists) {
 		return fmt.Errorf("keep the access file: %w", err)
 	}
 	return nil

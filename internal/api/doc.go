@@ -38,6 +38,8 @@
 //	GET  /v1/audit?workflow=ID               the same for any workflow; with a schedule's id, of all firings
 //	DELETE /v1/snapshots/{id}                refused if a running session needs it
 //	POST /v1/access/why                      WhyAsked → access.Answer: which binding allows something, or why none does
+//	GET  /v1/access/versions                 the access files that were in force, a list of AccessVersion
+//	GET  /v1/access/versions/{digest}        one of them, as it is
 //	GET  /v1/api-tokens                      the API tokens of programs, a list of access.Token
 //	POST /v1/api-tokens                      NewToken → MadeToken, which has the secret
 //	DELETE /v1/api-tokens/{name}             revokes one → access.Token

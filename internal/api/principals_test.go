@@ -65,6 +65,8 @@ var example = map[string]string{
 	"DELETE /v1/snapshots/{id}":                        "/v1/snapshots/s1.snap-20260101t000000-012345",
 	"GET /v1/audit":                                    "/v1/audit?session=s1",
 	"POST /v1/access/why":                              "/v1/access/why",
+	"GET /v1/access/versions":                          "/v1/access/versions",
+	"GET /v1/access/versions/{digest}":                 "/v1/access/versions/" + strings.Repeat("0", 64),
 	"GET /v1/api-tokens":                               "/v1/api-tokens",
 	"POST /v1/api-tokens":                              "/v1/api-tokens",
 	"DELETE /v1/api-tokens/{name}":                     "/v1/api-tokens/ci",

@@ -72,6 +72,8 @@ var routes = []route{
 	{pattern: "DELETE /v1/snapshots/{id}", serve: (*Server).deleteSnapshot, needs: ofSnapshot(access.SnapshotWrite)},
 	{pattern: "GET /v1/audit", serve: (*Server).audit, needs: ofAudit},
 	{pattern: "POST /v1/access/why", serve: why, needs: anybody},
+	{pattern: "GET /v1/access/versions", serve: accessVersions, needs: ofAccess},
+	{pattern: "GET /v1/access/versions/{digest}", serve: accessVersion, needs: ofAccess},
 	{pattern: "GET /v1/api-tokens", serve: (*Server).apiTokens, needs: ofTokens},
 	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
 	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},
@@ -99,6 +101,8 @@ func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {
 func anybody(*http.Request) (need, error) { return need{}, nil }
 
 func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite}, nil }
+
+func ofAccess(*http.Request) (need, error) { return need{verb: access.AccessRead}, nil }
 
 // ofAudit is about all records, because the answer for one session also has the workers' records.
 func ofAudit(*http.Request) (need, error) { return need{verb: access.AuditRead}, nil }

@@ -1,6 +1,7 @@
 package access
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,7 +21,7 @@ import (
 
 // Command is `ctl access`.
 func Command(a *core.App) *cobra.Command {
-	return core.Group("access", "who may do what, by the access file", checkCommand(a), whyCommand(a), showCommand(a))
+	return core.Group("access", "who may do what, by the access file", checkCommand(a), whyCommand(a), showCommand(a), versionsCommand(a))
 }
 
 // read reads an access file, by default that of the config. Its error lists every mistake.
@@ -116,12 +117,33 @@ func reveal(a *core.App, name string, v access.View) error {
 }
 
 func showCommand(a *core.App) *cobra.Command {
-	var file string
+	var file, version string
+	var raw bool
 	c := &cobra.Command{
 		Use: "show", Short: "people, groups and bindings of the access file", Args: cobra.NoArgs,
-		Example: "  ctl access show\n  ctl access show --file access.yaml -o json",
+		Long: `Shows the file of --file, or access of the config. Without either, it asks a worker for the
+file that is in force there. --version shows a file that was in force, by its digest or the
+beginning of it: ` + "`ctl access versions`" + ` lists them. What workers have needs access.read. --raw writes
+the file as it is, with its comments.`,
+		Example: "  ctl access show\n  ctl access show --file access.yaml -o json\n  ctl access show --version 3f2a91c04b77 --raw > access.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
-			f, err := read(a, "show access", file)
+			const doing = "show access"
+			conf, err := a.Config()
+			switch {
+			case err != nil:
+				return err
+			case file != "" && version != "":
+				return core.Usage("%s: --file and --version are both given", doing)
+			case version != "" || file == "" && conf.Access == "":
+				return showKept(c.Context(), a, doing, version, raw)
+			case raw:
+				data, err := a.Input(doing, cmp.Or(file, conf.Access))
+				if err != nil {
+					return err
+				}
+				return writeRaw(a, data)
+			}
+			f, err := read(a, doing, file)
 			if err != nil {
 				return err
 			}
@@ -129,6 +151,8 @@ func showCommand(a *core.App) *cobra.Command {
 		},
 	}
 	fileFlag(c, &file)
+	c.Flags().StringVar(&version, "version", "", "an access file that was in force, by its `DIGEST`")
+	c.Flags().BoolVar(&raw, "raw", false, "write the file as it is")
 	return c
 }
 

@@ -264,6 +264,10 @@ func TestAScheduleBeginsInTheNameOfItsMakerUntilTheyAreRevoked(t *testing.T) {
 		}
 		return r.Code == 0, nil
 	})
+	// Each file that came into force can be had again.
+	if text := e2e.OK(t, "access", "show", "--version", audit.Digest(string(was))[:16], "--raw"); text != string(was) {
+		t.Errorf("the access file of before is %s", text)
+	}
 	if o := objectOf(t, "once-refused"); o.Owner != "olaf" {
 		t.Errorf("the session is that of %q", o.Owner)
 	}
