@@ -19,6 +19,14 @@
 // A replay runs no validators, so it takes an update only if the history proves that a worker of
 // ours accepted it (see [payload.Accepted]).
 //
+// The result of an update is that proof, and costs no event. An update whose handler waits
+// (slowUpdates) has no result yet, so it costs the event of [payload.Prove], beside the one of its
+// record in the [Ledger]. The two are not one: the proof must be in the batch of events that
+// accepts the update, whether or not the store takes records, and names one update. The local
+// activity of the ledger has a result only if the store took the records, and it writes those of
+// all commands that wait. If its result were the proof, an update could stay without one while
+// the store is away, and a replay would then refuse the workflow.
+//
 // A [Ledger] records the accepted commands of a workflow. [Keeper.OnLoad] hands over each access
 // file that comes into force.
 package authority
