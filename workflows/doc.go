@@ -39,5 +39,6 @@
 //	command     to a pool, a seed or a batch: 1 more, for its audit record
 //
 // A session has at most four timers, and sets each again after it fired: for approvals,
-// idleness, snapshots within a turn, and the end of a limit.
+// idleness, snapshots within a turn, and the end of a limit. A session that switches seeds at
+// the end of a quota also asks its pool, parks and comes back.
 package workflows

@@ -337,6 +337,7 @@ type world struct {
 	fake     *fakeSessions
 	released []string
 	back     []lease.Release // the releases themselves
+	looks    []lease.Granted // a pool's answers to who looks for another seed
 	reports  []lease.Report  // reports to the seed
 	ended    []protocol.SessionEnded
 	tokens   bookOf                 // API tokens
@@ -423,6 +424,15 @@ func (w *world) external(id, name string, arg any) error {
 			w.onAcquire(id)
 		}
 		g := lease.Granted{From: id, Epoch: 1}
+		if arg.(lease.Acquire).Look {
+			g.Free, g.Queued = "other", ""
+			if len(w.looks) > 0 {
+				g, w.looks = w.looks[0], w.looks[1:]
+				g.From = id
+			}
+			w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
+			return nil
+		}
 		var next *poolAnswer
 		if len(w.answers) > 0 && id == protocol.PoolID("") {
 			next, w.answers = &w.answers[0], w.answers[1:]

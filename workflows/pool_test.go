@@ -121,7 +121,8 @@ type poolWorld struct {
 	told   []string        // unordered, because the environment sends signals concurrently
 	gone   map[string]bool // sessions that cannot be signalled
 
-	onLetter func() // called when a session is told something; may be nil
+	onLetter func()              // called when a session is told something; may be nil
+	onLook   func(lease.Granted) // gets all answers to sessions
 }
 
 func newPoolWorld(t *testing.T) *poolWorld {
@@ -150,6 +151,10 @@ func newPoolWorld(t *testing.T) *poolWorld {
 			return nil
 		}
 		g := arg.(lease.Granted)
+		if p.onLook != nil {
+			p.onLook(g)
+			return nil
+		}
 		switch {
 		case g.Refused != nil:
 			later := ""

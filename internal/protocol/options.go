@@ -96,6 +96,9 @@ const (
 const (
 	LimitFail = "fail" // wait for a message
 	LimitWait = "wait" // wait for the limit's end, and send the message again
+	// LimitSwitch goes on with the next healthy seed of the pool when a quota ends, and
+	// waits if there is none.
+	LimitSwitch = "switch"
 )
 
 // DefaultTenant is for sessions that name none.

@@ -38,6 +38,7 @@ type SessionView struct {
 	Turn      *TurnBrief        `json:"turn"`
 	Requests  []RequestBrief    `json:"requests"`
 	Attempt   int               `json:"attempt"`
+	Switched  *SwitchedView     `json:"switched,omitempty"`
 	Process   *ProcessView      `json:"process"`
 	Usage     UsageView         `json:"usage"`
 	Error     *Failure          `json:"error"`
@@ -419,6 +420,20 @@ type LimitView struct {
 	Until   time.Time `json:"until"`             // next try
 	ResetAt time.Time `json:"reset_at,omitzero"` // if known
 	Tries   int       `json:"tries"`
+	// AsksAt is when the pool is asked for another seed.
+	AsksAt time.Time `json:"asks_at,omitzero"`
+}
+
+// SwitchedView says that a session went on with another seed of its pool when the quota of
+// its seed ended.
+type SwitchedView struct {
+	N       int       `json:"n"` // counts the changes
+	From    string    `json:"from"`
+	To      string    `json:"to,omitempty"` // empty until the pool lends one
+	Pool    string    `json:"pool"`
+	Turn    int       `json:"turn"` // that goes on with the next seed
+	Attempt int       `json:"attempt,omitempty"`
+	At      time.Time `json:"at"`
 }
 
 // LostView says that a session's host cannot be reached.

@@ -213,6 +213,10 @@ func (p *seedPool) enqueue(a lease.Acquire) {
 		p.no = append(p.no, a.Decline(protocol.SeedPoolID(p.name)))
 		return
 	}
+	if a.Look {
+		p.no = append(p.no, p.look(a))
+		return
+	}
 	for i := range p.st.Queue {
 		if t := &p.st.Queue[i]; t.Holder == a.Holder {
 			t.Acquire, t.Told = a, ""
@@ -258,7 +262,7 @@ func (p *seedPool) serve() {
 	full := 0 // tickets refused for a full line
 	for _, t := range p.st.Queue {
 		again := p.member(p.st.Given[t.Holder])
-		m := p.next()
+		m := p.next("")
 		switch {
 		case t.Asked != "":
 			left = append(left, t)

@@ -1,11 +1,13 @@
 package seed
 
 import (
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/lease"
 )
 
 // A pool lends the free seed that was used least recently, of those that are not nearly
@@ -27,12 +29,34 @@ func (m *Member) healthy() bool {
 	return m.Health != protocol.Dead && m.Health != protocol.Suspect
 }
 
-// next returns the seed to lend now, or nil.
-func (p *seedPool) next() *Member {
+// look answers a session that wants another seed. Seeds that the line waits for are not
+// free.
+func (p *seedPool) look(a lease.Acquire) lease.Letter {
+	g := lease.Granted{From: protocol.SeedPoolID(p.name), Run: a.Run}
+	waits := slices.ContainsFunc(p.st.Queue, func(t Ticket) bool { return t.Asked == "" })
+	if m := p.next(a.Not); m != nil && !waits {
+		g.Free = m.Seed
+		return lease.Letter{To: a.Holder, Text: g}
+	}
+	g.Queued = p.busy()
+	now := workflow.Now(p.ctx)
+	for _, m := range p.st.Members {
+		if left := m.UseUntil.Sub(now); m.Seed != a.Not && m.use(now) != "" && (g.RetryAfter == 0 || left < g.RetryAfter) {
+			g.RetryAfter = left
+		}
+	}
+	return lease.Letter{To: a.Holder, Text: g}
+}
+
+// next returns the seed to lend now, or nil. It is not that of the name not.
+func (p *seedPool) next(not string) *Member {
 	var best, last *Member
 	now, worn := workflow.Now(p.ctx), true
 	for i := range p.st.Members {
 		m := &p.st.Members[i]
+		if m.Seed == not {
+			continue
+		}
 		use := m.use(now)
 		if m.healthy() && use == "" {
 			worn = false

@@ -28,9 +28,11 @@ type boundsPart struct {
 }
 
 type boundState struct {
-	Limit      *limitWait `json:"limit,omitempty"`
-	BudgetN    int        `json:"budget_n,omitempty"`
-	BudgetNews bool       `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
+	Limit *limitWait `json:"limit,omitempty"`
+	// Switched is the newest change to another seed at the end of a quota.
+	Switched   *protocol.SwitchedView `json:"switched,omitempty"`
+	BudgetN    int                    `json:"budget_n,omitempty"`
+	BudgetNews bool                   `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 }
 
 func givenBounds(b protocol.Budget) []struct {

@@ -75,7 +75,8 @@ type Options struct {
 	LostAfter  time.Duration      `json:"lost_after,omitempty"`
 	Watchdogs  protocol.Watchdogs `json:"watchdogs,omitzero"`
 	// OnLimit says what follows when a turn fails at the account's limit or the provider's
-	// rate limit: fail, or wait for its end and send the message again. If empty, policies
+	// rate limit: fail, wait for its end and send the message again, or switch to another
+	// seed of the pool. If empty, policies
 	// decide; the default is fail.
 	OnLimit string `json:"on_limit,omitempty"`
 	// Tools are our tools that codex may call: ask_human, deliver, report_progress.

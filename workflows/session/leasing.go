@@ -229,6 +229,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 		s.st.Pump.RateLimits, s.st.SeedMet = nil, protocol.SeedQuota{} // these are of another account
 	}
 	s.st.Seed, s.st.SeedHeld = got.Seed, true
+	s.tellSwitched()
 	s.recordSeed(audit.CredentialLend, "the session may use it")
 	s.approvals.seedPolicy(got.Policy)
 	s.st.SeedAmend, s.st.SeedBounds = got.Amend, got.Bounds

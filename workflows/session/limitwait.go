@@ -40,6 +40,11 @@ type limitWait struct {
 	Reset   time.Time `json:"reset,omitzero"`  // end of the limit, if known
 	Tries   int       `json:"tries,omitempty"` // turns that tried again
 	Message string    `json:"message"`         // id of the message for the next try
+	// AskAt is when to ask the pool for another seed; zero means not at all. Asks counts the
+	// questions, and Why is the newest answer.
+	AskAt time.Time `json:"ask_at,omitzero"`
+	Asks  int       `json:"asks,omitempty"`
+	Why   string    `json:"why,omitempty"`
 }
 
 // waitsOut reports whether a session waits out a limit, and for how long at most. If
@@ -48,7 +53,7 @@ func (s *boundsPart) waitsOut(kind string) (atMost time.Duration, waits bool) {
 	if kind != protocol.EndQuota && kind != protocol.EndRateLimit || s.opt.OnLimit == protocol.LimitFail {
 		return 0, false
 	}
-	waits = s.opt.OnLimit == protocol.LimitWait
+	waits = s.opt.OnLimit == protocol.LimitWait || s.opt.OnLimit == protocol.LimitSwitch
 	for _, r := range s.approvals.rulings() {
 		w := r.Wait
 		if kind == protocol.EndQuota && w.Quota || kind == protocol.EndRateLimit && w.RateLimit {
@@ -91,6 +96,14 @@ func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 		l = &limitWait{Kind: p.Kind, Since: now}
 	}
 	l.Until, l.Reset = s.nextTry(l.Tries, now, p.ResetAt, atMost), p.ResetAt
+	how := "on_limit=wait"
+	if s.switches(p.Kind) {
+		how = bySwitch
+		l.AskAt, l.Asks, l.Why = now, 0, ""
+		if last := l.Since.Add(atMost); l.Until.After(last) && now.Before(last) {
+			l.Until = last // another seed may become free
+		}
+	}
 	if why := l.tooLong(atMost); why != "" {
 		p.Hint = why + "; " + p.Hint
 		s.note(conversation.Note{Type: protocol.EntryState, Text: "the session does not wait for the end of the limit: " + why})
@@ -105,7 +118,7 @@ func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 	l.Message = s.sayLater(m)
 	s.st.Limit = l
 	s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the session waits for the end of the limit (%s), until %s; turn %d goes on then", l.Kind, kit.Clock(l.Until), s.st.TurnN+1),
-		Data: map[string]string{"by": "on_limit=wait", "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
+		Data: map[string]string{"by": how, "set_by": s.opt.By, "message": l.Message, "until": l.Until.UTC().Format(time.RFC3339)}})
 }
 
 func (s *boundsPart) runs(message string) bool {
@@ -205,7 +218,7 @@ func (s *boundsPart) limitView() *protocol.LimitView {
 		return nil
 	}
 	l := s.st.Limit
-	return &protocol.LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries}
+	return &protocol.LimitView{Kind: l.Kind, Since: l.Since, Until: l.Until, ResetAt: l.Reset, Tries: l.Tries, AsksAt: l.AskAt}
 }
 
 func (s *boundsPart) limitText() string {
@@ -214,18 +227,32 @@ func (s *boundsPart) limitText() string {
 	if l.Kind == protocol.EndRateLimit {
 		what = "the provider's limit of requests to end"
 	}
-	return fmt.Sprintf("%s, until %s (try %d)", what, kit.Clock(l.Until), l.Tries)
+	text := fmt.Sprintf("%s, until %s (try %d)", what, kit.Clock(l.Until), l.Tries)
+	if !l.AskAt.IsZero() {
+		text += ", or another seed of pool " + s.opt.SeedPool
+		if l.Why != "" {
+			text += fmt.Sprintf(" (%s; asked again at %s)", l.Why, kit.Clock(l.AskAt))
+		}
+	}
+	return text
 }
 
 func (s *boundsPart) setLimit() {
 	if s.limited() {
-		s.wake.Set(s.st.Limit.Until)
+		at := s.st.Limit.Until
+		if ask := s.st.Limit.AskAt; !ask.IsZero() && ask.Before(at) {
+			at = ask
+		}
+		s.wake.Set(at)
 	} else {
 		s.wake.Off()
 	}
 }
 
 func (s *boundsPart) onLimit() string {
+	if s.opt.OnLimit == protocol.LimitSwitch {
+		return protocol.LimitSwitch
+	}
 	if s.mayWaitOut() {
 		return protocol.LimitWait
 	}

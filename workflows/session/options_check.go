@@ -110,10 +110,8 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := pumps.CheckTools(o.Tools); err != nil {
 		return o, fmt.Errorf("tools: %w", err)
 	}
-	switch o.OnLimit {
-	case "", protocol.LimitFail, protocol.LimitWait:
-	default:
-		return o, fmt.Errorf("unknown on_limit %q: use fail or wait", kit.Cut(o.OnLimit, kit.MaxWord))
+	if err := o.checkSwitch(); err != nil {
+		return o, err
 	}
 	if o.OnAuth == "" && o.Credentials == protocol.CredentialsBroker {
 		o.OnAuth = protocol.AuthRetry

@@ -62,6 +62,7 @@ func (s *session) steps() []loopStep {
 		{"push", func() bool { return s.pushes.mayPushNow() }, do(func() { s.pushes.pushNext() })},
 		{"continue as new", func() bool { return s.full() }, end(nextRun)},
 		{"end the turn, to close", func() bool { return st.Close != nil }, try(func() error { return s.ending.interruptForClose() })},
+		{"ask for another seed", func() bool { return s.moving.mayAskForAnother() }, do(func() { s.moving.askForAnother() })},
 		{stepRest, func() bool { return st.Parked != nil && !s.parking.wantsUp() }, try(func() error { defer s.audits.rest()(); return s.parking.rest() })},
 		{"come up", func() bool { return st.Layout == nil }, perhapsAgain(func() bool { return s.parking.comeUp() })},
 		{"leave a lost host", func() bool { return st.Resume != nil && st.Lost != nil }, do(func() { s.moving.goAway(s.moving.lostFailure()) })},

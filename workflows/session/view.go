@@ -210,7 +210,7 @@ func (s *viewsPart) view() protocol.SessionView {
 	st := s.st
 	v := protocol.SessionView{
 		ID: s.id, Name: st.Chosen.Name, Archived: st.Archived != nil, Queued: s.messages.queue(), State: st.Status, Host: s.hostName(), Seed: s.seedName(), ThreadID: s.threadID(),
-		Requests: []protocol.RequestBrief{}, Attempt: max(st.Attempt, 1), Error: st.Error,
+		Requests: []protocol.RequestBrief{}, Attempt: max(st.Attempt, 1), Switched: st.Switched, Error: st.Error,
 		CreatedAt: st.CreatedAt, UpdatedAt: st.UpdatedAt, Waits: s.waitsFor(), Queue: s.messages.queued(),
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
 		Usage:      protocol.UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: protocol.ViewContext(st.Pump.Context)},

@@ -63,6 +63,11 @@ type Acquire struct {
 	// If Holder is empty, the pool asks for the seed's state.
 	Pool  string `json:"pool,omitempty"`
 	Again bool   `json:"again,omitempty"`
+
+	// Look only asks a pool of seeds whether it would lend one now, other than Not. The
+	// answer has Free, or Queued and perhaps RetryAfter.
+	Look bool   `json:"look,omitempty"`
+	Not  string `json:"not,omitempty"`
 }
 
 // TooLarge reports whether a request is too large for a line. Pool and Again do not count,
@@ -142,6 +147,8 @@ type Granted struct {
 	Policy     string             `json:"policy,omitempty"` // of the seed
 	Amend      bool               `json:"amend,omitempty"`
 	Bounds     *protocol.Ceiling  `json:"bounds,omitempty"` // of the seed
+	// Free is the seed that a pool would lend now; nothing is lent.
+	Free string `json:"free,omitempty"`
 }
 
 // people may be offered amendments

@@ -26,12 +26,15 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.request, "request-timeout", d.Request, "codex has to answer a request, or take a message, so soon")
 	fl.DurationVar(&f.silence, "silence-timeout", d.Silence, "codex is asked for a sign of life after so long without a word")
 	fl.DurationVar(&f.quiet, "quiet-timeout", d.Quiet, "the model has to go on so soon after a tool has ended; 0 is any time")
-	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail, or wait (for its end, at most 6h or as long as the policy says, and say the same again); default: as the policy says, else fail")
+	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail; wait (for its end, at most 6h or as long as the policy says, and say the same again); or switch (when a quota ends, go on with the next healthy seed of --seed-pool, else wait); default: as the policy says, else fail")
 }
 
 func (f *watchdogFlags) set(opt *session.Options, conf config.Timeouts) error {
-	if err := oneOf("--on-limit", f.onLimit, protocol.LimitFail, protocol.LimitWait); err != nil {
+	if err := oneOf("--on-limit", f.onLimit, protocol.LimitFail, protocol.LimitWait, protocol.LimitSwitch); err != nil {
 		return err
+	}
+	if f.onLimit == protocol.LimitSwitch && opt.SeedPool == "" {
+		return core.Usage("--on-limit switch needs --seed-pool, a pool with more than one seed")
 	}
 	opt.OnLimit = f.onLimit
 	for _, w := range []struct {
