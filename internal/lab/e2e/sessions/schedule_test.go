@@ -122,6 +122,9 @@ func TestAScheduleFiresByItselfUntilItIsPaused(t *testing.T) {
 	schedule(t, "often", "--every", "2s", "--", "--host", "web-1", "--seed", "team", "how is it going?")
 	e2e.Until(t, "it to have begun one", func() (bool, error) { return len(showSchedule(t, "often").Recent) > 0, nil })
 	e2e.OK(t, "schedule", "pause", "often", "--reason", "enough for now")
+	if text := e2e.OK(t, "audit", "list", "--workflow", "schedule/often"); !strings.Contains(text, "schedule/often/pause-") || !strings.Contains(text, "pause: enough for now") {
+		t.Errorf("on record is:\n%s", text)
+	}
 	v := showSchedule(t, "often")
 	if !v.Paused || !strings.HasSuffix(v.Note, ": enough for now") {
 		t.Errorf("paused it is %+v", v)
