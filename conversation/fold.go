@@ -57,9 +57,15 @@ func (t *turns) itemStarted(p json.RawMessage) {
 		t.items.changed(key, n.Item.Changes)
 	}
 	if n.Item.Type == "commandExecution" && !known {
+		if n.Item.Command != "" {
+			t.sink.Delta(protocol.Delta{Item: it.ID, Type: protocol.EntryCommand, Turn: it.Turn, Command: t.cut(n.Item.Command, maxLiveCommand), Agent: t.st.agentOf(it.Thread)})
+		}
 		t.spending.commandBegun()
 	}
 }
+
+// maxLiveCommand bounds the command that viewers see before its end.
+const maxLiveCommand = 2000
 
 // harmless types change nothing outside the conversation.
 var harmless = map[string]bool{

@@ -89,7 +89,7 @@ func (m *machine) refill(l wire.Line) {
 // wordless notifications have no text that is kept, or only text that the item's end
 // repeats.
 var wordless = map[string]bool{
-	"item/started": true, "turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
+	"turn/started": true, "turn/diff/updated": true, "thread/started": true, "thread/status/changed": true,
 	"thread/tokenUsage/updated": true, "account/rateLimits/updated": true, "serverRequest/resolved": true,
 }
 

@@ -17,6 +17,8 @@ type mcpServer struct {
 	// ask holds the params of elicitation/create. Without it the tool answers at
 	// once.
 	ask json.RawMessage
+	// harmless says that the tool only reads, so codex asks nobody.
+	harmless bool
 
 	mu      sync.Mutex
 	calls   int
@@ -72,7 +74,7 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		_ = json.Unmarshal(m.Params, &p)
 		send(reply(fmt.Sprintf(`{"protocolVersion":%q,"capabilities":{"tools":{}},"serverInfo":{"name":"desk","version":"1"}}`, p.Version)))
 	case m.Method == "tools/list":
-		send(reply(`{"tools":[{"name":"book","description":"books a table","inputSchema":{"type":"object","properties":{"for":{"type":"string"}}}}]}`))
+		send(reply(fmt.Sprintf(`{"tools":[{"name":"book","description":"books a table","annotations":{"readOnlyHint":%v},"inputSchema":{"type":"object","properties":{"for":{"type":"string"}}}}]}`, s.harmless)))
 	case m.Method == "tools/call":
 		s.mu.Lock()
 		s.calls++

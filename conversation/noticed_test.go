@@ -142,7 +142,7 @@ func TestReportsOfSubAgentsAreTheirs(t *testing.T) {
 // Secrets in reports are hidden before they reach an entry, a viewer or the state.
 func TestReportsHideSecrets(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{Redactor: NewRedactor("hunter2-hunter2")})
-	s.hear(started("call-1", "mcpToolCall", `,"server":"desk","tool":"book"`), planLine("use hunter2-hunter2", "hunter2-hunter2|pending"), serverLine("desk", "failed", "hunter2-hunter2"),
+	s.hear(started("c-1", "commandExecution", `,"command":"echo hunter2-hunter2"`), started("call-1", "mcpToolCall", `,"server":"desk","tool":"book"`), planLine("use hunter2-hunter2", "hunter2-hunter2|pending"), serverLine("desk", "failed", "hunter2-hunter2"),
 		toolSays("call-1", "hunter2-hunter2"), toolSays("call-1", "2"), toolSays("call-1", "hunter2-hunter2"), hookLine("failed", `{"kind":"error","text":"hunter2-hunter2"}`))
 	text, err := json.Marshal([]any{s.m.st, s.sink.entries, s.sink.deltas})
 	if err != nil || strings.Contains(string(text), "hunter2") {

@@ -36,6 +36,10 @@ type ChatMessage struct {
 	Calls   []ChatCall `json:"tool_calls,omitempty"`
 	// CallID is the call whose result this message (role tool) is.
 	CallID string `json:"tool_call_id,omitempty"`
+	// Reasoning are the summaries of what the model thought before this message of its.
+	Reasoning string `json:"reasoning_content,omitempty"`
+	// Thread is the sub-agent's that the message is from; empty for the session's own.
+	Thread string `json:"thread,omitempty"`
 }
 
 // A ChatCall is a tool call.
@@ -66,18 +70,41 @@ func Whole(entries []protocol.Entry) []protocol.Entry {
 	})
 }
 
-// Chat returns a transcript's messages, without reasoning, requests, decisions and states.
-// An error becomes the assistant's message of a turn without one.
-func Chat(entries []protocol.Entry) []ChatMessage {
+// Chat returns the messages of a session's own thread, without requests, decisions and
+// states. An error becomes the assistant's message of a turn without one.
+func Chat(entries []protocol.Entry) []ChatMessage { return chatOf("", Whole(entries)) }
+
+// ChatWithAgents returns also the messages of each sub-agent, as a chat of its own behind
+// that of the session.
+func ChatWithAgents(entries []protocol.Entry) []ChatMessage {
+	whole := Whole(entries)
+	all := chatOf("", whole)
+	seen := map[string]bool{"": true}
+	for _, e := range whole {
+		if thread := e.SubAgent(); !seen[thread] {
+			seen[thread] = true
+			all = append(all, chatOf(thread, whole)...)
+		}
+	}
+	return all
+}
+
+func chatOf(thread string, whole []protocol.Entry) []ChatMessage {
 	var c chat
-	for _, e := range Whole(entries) {
-		c.add(e)
+	for _, e := range whole {
+		if e.SubAgent() == thread {
+			c.add(e)
+		}
 	}
 	c.close()
+	for i := range c.all {
+		c.all[i].Thread = thread
+	}
 	return c.all
 }
 
 type chat struct {
+	thought string // that no message has yet
 	all     []ChatMessage
 	said    *ChatMessage
 	results []ChatMessage
@@ -90,16 +117,31 @@ func (c *chat) add(e protocol.Entry) {
 		c.user(e)
 	case protocol.EntryAssistant:
 		c.assistant(e)
-	case protocol.EntryCommand, protocol.EntryFileChange, protocol.EntryTool:
+	case protocol.EntryReasoning:
+		if len(c.results) > 0 {
+			c.flush() // it has thought about the results
+		}
+		c.thought = joined(c.thought, e.Text)
+	case protocol.EntryTool:
+		if !opaque[e.Tool] || e.Data["arguments"] != "" {
+			c.call(e)
+		}
+	case protocol.EntryCommand, protocol.EntryFileChange:
 		c.call(e)
 	case protocol.EntryError:
 		c.failed = e.Text
 	}
 }
 
+// opaque are types of items that older workers recorded as tools. They are calls of none.
+var opaque = map[string]bool{
+	"collabAgentToolCall": true, "functionCallOutput": true, "hookPrompt": true, "imageGeneration": true, "sleep": true, "subAgentActivity": true,
+}
+
 // user begins a user message or, as after a steer, extends the last one.
 func (c *chat) user(e protocol.Entry) {
 	c.close()
+	c.thought = ""
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
 		c.all[n-1].Content = joined(c.all[n-1].Content, e.Text)
 		return
@@ -112,28 +154,27 @@ func (c *chat) assistant(e protocol.Entry) {
 	if len(c.results) > 0 {
 		c.flush() // the next message has seen the results
 	}
-	if c.said == nil {
-		c.begin(e)
-	}
+	c.begin(e)
 	c.said.Content = joined(c.said.Content, e.Text)
 }
 
 func (c *chat) call(e protocol.Entry) {
-	if c.said == nil {
-		c.begin(e)
-	}
+	c.begin(e)
 	call := ChatCall{ID: chatID("call", e), Name: callName(e), Arguments: callArguments(e)}
 	c.said.Calls = append(c.said.Calls, call)
 	c.results = append(c.results, ChatMessage{ID: chatID("res", e), Role: RoleTool, Content: callResult(e), CallID: call.ID})
 }
 
-// begin opens an assistant message, after an empty user message if the transcript has none
-// yet.
+// begin opens an assistant message if none is open, after an empty user message if the
+// transcript has none yet. It gives it what was thought before.
 func (c *chat) begin(e protocol.Entry) {
 	if len(c.all) == 0 {
 		c.all = append(c.all, ChatMessage{ID: chatID("start", e), Role: RoleUser})
 	}
-	c.said = &ChatMessage{ID: chatID("msg", e), Role: RoleAssistant}
+	if c.said == nil {
+		c.said = &ChatMessage{ID: chatID("msg", e), Role: RoleAssistant}
+	}
+	c.said.Reasoning, c.thought = joined(c.said.Reasoning, c.thought), ""
 }
 
 func (c *chat) flush() {
@@ -160,8 +201,8 @@ func (c *chat) close() {
 	default:
 		return
 	}
-	c.all = append(c.all, ChatMessage{ID: "end_" + strings.SplitN(last.ID, "_", 2)[1], Role: RoleAssistant, Content: c.failed})
-	c.failed = ""
+	c.all = append(c.all, ChatMessage{ID: "end_" + strings.SplitN(last.ID, "_", 2)[1], Role: RoleAssistant, Content: c.failed, Reasoning: c.thought})
+	c.failed, c.thought = "", ""
 }
 
 func joined(a, b string) string {
@@ -199,8 +240,14 @@ func callArguments(e protocol.Entry) string {
 	case protocol.EntryFileChange:
 		return sortedArguments(string(canonical(map[string]any{"changes": e.Changes})))
 	}
+	if name := argumentOf[e.Tool]; name != "" && e.Data["arguments"] == "" {
+		return string(canonical(map[string]any{name: e.Text}))
+	}
 	return sortedArguments(e.Data["arguments"])
 }
+
+// argumentOf names the argument that is the text of a tool's entry.
+var argumentOf = map[string]string{"webSearch": "query", "imageView": "path"}
 
 // sortedArguments returns arguments as an object with sorted keys. Arguments that are no
 // JSON object become a text in one.
@@ -219,7 +266,7 @@ func sortedArguments(text string) string {
 
 func callResult(e protocol.Entry) string {
 	var b strings.Builder
-	if e.Type != protocol.EntryFileChange {
+	if e.Type != protocol.EntryFileChange && argumentOf[e.Tool] == "" {
 		b.WriteString(e.Text)
 	}
 	note := e.Status
@@ -236,9 +283,16 @@ func callResult(e protocol.Entry) string {
 }
 
 // ChatLines returns the messages as lines of JSON.
-func ChatLines(entries []protocol.Entry) []byte {
+func ChatLines(entries []protocol.Entry) []byte { return messageLines(Chat(entries)) }
+
+// ChatLinesWithAgents does so with the messages of sub-agents.
+func ChatLinesWithAgents(entries []protocol.Entry) []byte {
+	return messageLines(ChatWithAgents(entries))
+}
+
+func messageLines(all []ChatMessage) []byte {
 	var b bytes.Buffer
-	for _, m := range Chat(entries) {
+	for _, m := range all {
 		b.Write(canonical(m))
 		b.WriteByte('\n')
 	}

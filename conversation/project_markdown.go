@@ -17,8 +17,22 @@ import (
 func Markdown(title string, entries []protocol.Entry) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "# %s\n", line1(title))
-	for _, e := range Whole(entries) {
-		markdownEntry(&b, e)
+	for _, e := range Tree(entries) {
+		if e.Depth == 0 {
+			markdownEntry(&b, e.Entry)
+			continue
+		}
+		// Sub-agents are quoted, once for each level.
+		var own bytes.Buffer
+		if e.First {
+			fmt.Fprintf(&own, "\n**%s**\n", line1(e.AgentName()))
+		}
+		markdownEntry(&own, e.Entry)
+		quote := strings.Repeat("> ", e.Depth)
+		b.WriteByte('\n')
+		for line := range strings.SplitSeq(strings.Trim(own.String(), "\n"), "\n") {
+			b.WriteString(strings.TrimRight(quote+line, " ") + "\n")
+		}
 	}
 	return b.Bytes()
 }

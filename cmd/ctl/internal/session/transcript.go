@@ -27,6 +27,7 @@ var transcriptFormats = []string{"text", "json", "markdown", "chat"}
 // TranscriptCommand is `ctl transcript`.
 func TranscriptCommand(a *core.App) *cobra.Command {
 	var format string
+	var agents bool
 	c := &cobra.Command{
 		Use: "transcript ID", Short: "the whole conversation so far", Args: cobra.ExactArgs(1),
 		Example: "  ctl transcript release-42 --format markdown > release-42.md",
@@ -37,14 +38,18 @@ func TranscriptCommand(a *core.App) *cobra.Command {
 			if !slices.Contains(transcriptFormats, format) {
 				return core.Usage("--format %q is not one of %s", format, strings.Join(transcriptFormats, ", "))
 			}
-			return transcript(c.Context(), a, args[0], format)
+			if agents && format != "chat" {
+				return core.Usage("--sub-agents goes with --format chat; the other formats always have them")
+			}
+			return transcript(c.Context(), a, args[0], format, agents)
 		},
 	}
-	c.Flags().StringVar(&format, "format", "text", "text, json, markdown or chat (messages with role, content, tool_calls and tool results)")
+	c.Flags().StringVar(&format, "format", "text", "text, json, markdown or chat (messages with role, content, reasoning_content, tool_calls and tool results)")
+	c.Flags().BoolVar(&agents, "sub-agents", false, "with --format chat, also the messages of sub-agents, behind the session's own")
 	return c
 }
 
-func transcript(ctx context.Context, a *core.App, id, format string) error {
+func transcript(ctx context.Context, a *core.App, id, format string, agents bool) error {
 	doing := "read the transcript of session " + id
 	if err := core.CheckName("session id", id); err != nil {
 		return err
@@ -67,21 +72,18 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 		return err
 	}
 	p := core.NewPrinter(a.Out, format == "json")
-	show := func(e protocol.Entry) error {
-		r := &show.Renderer{P: p}
-		return p.Show(e, func(*core.Printer) { r.Entry(e) })
-	}
 	n := 0
 	var all []protocol.Entry // for formats that need all entries
-	if format == "markdown" || format == "chat" {
-		show = func(e protocol.Entry) error { all = append(all, e); return nil }
+	take := func(e protocol.Entry) error { all = append(all, e); return nil }
+	if format == "json" {
+		take = func(e protocol.Entry) error { return p.Show(e, nil) }
 	}
 	for e, err := range worker.Transcript(ctx, id, 1) {
 		if err != nil {
 			return conn.APIFailure(doing, err)
 		}
 		n++
-		if err := show(e); err != nil {
+		if err := take(e); err != nil {
 			return core.Failed("%s: %v", doing, err)
 		}
 	}
@@ -89,10 +91,15 @@ func transcript(ctx context.Context, a *core.App, id, format string) error {
 		whyNoTranscript(ctx, a, t, id)
 	}
 	switch format {
+	case "text":
+		r := &show.Renderer{P: p}
+		for _, e := range records.TranscriptTree(all) {
+			r.TreeEntry(e)
+		}
 	case "markdown":
 		p.Exact(string(records.TranscriptMarkdown("Session "+id, all)))
 	case "chat":
-		p.Exact(string(escape.JSON(records.TranscriptChat(all))))
+		p.Exact(string(escape.JSON(records.TranscriptChat(all, agents))))
 	}
 	return nil
 }
@@ -113,7 +120,7 @@ func followCommand(a *core.App) *cobra.Command {
 	var from int64
 	c := &cobra.Command{
 		Use: "follow ID", Short: "watch a session live", Args: cobra.ExactArgs(1),
-		Long: `Shows entries and text as they come, states and approvals; ends when the session
+		Long: `Shows entries, text and the output of commands as they come, states and approvals; ends when the session
 closes or on ^C. With -o json each line has an event: entry, delta, state, approval,
 usage, progress (what the model reports, where it was given that tool), void.`,
 		Example: "  ctl session follow release-42",

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -17,7 +18,10 @@ type Renderer struct {
 	P       *core.Printer
 	open    string             // the item being streamed
 	kind    protocol.EntryType // of that item
-	said    strings.Builder    // its text so far
+	said    strings.Builder    // its text so far, unless it is a command
+	upTo    int64              // position behind the text of a command so far
+	midLine bool               // what was streamed does not end with a newline
+	thread  string             // the sub-agent that was shown last
 	Quiet   bool               // show no entries and deltas (ctl -q)
 	SkipOwn bool               // do not repeat the user's messages
 	far     time.Time          // time of the newest progress report
@@ -68,39 +72,138 @@ func (r *Renderer) Further(now *protocol.ProgressView) bool {
 }
 
 func (r *Renderer) delta(d protocol.Delta) {
-	if r.open != d.Item {
+	margin := r.agent(d.Agent)
+	if r.open != d.Item || r.kind != d.Type {
 		r.EndLine()
+		r.open, r.kind, r.upTo = d.Item, d.Type, d.At
 		if d.Type == protocol.EntryCommand {
-			return // shown at its end
+			r.P.Printf("%s%s %s\n", margin, r.P.Paint(core.Cyan, "$"), r.P.Paint(core.Cyan, core.Clean(cmp.Or(d.Command, "…"))))
 		}
-		r.open, r.kind = d.Item, d.Type
 	}
-	r.said.WriteString(d.Text)
-	text := core.Clean(d.Text)
-	if d.Type == protocol.EntryReasoning {
-		text = r.P.Paint(core.Dim, text)
+	text := d.Text
+	style := core.Style("")
+	switch d.Type {
+	case protocol.EntryCommand:
+		if gap := d.At - r.upTo; gap > 0 {
+			text = fmt.Sprintf("… %d bytes\n", gap) + text
+			if r.midLine {
+				text = "\n" + text
+			}
+		}
+		r.upTo = d.At + int64(len(d.Text))
+		margin, style = margin+"  ", core.Dim
+	case protocol.EntryToolProgress:
+		margin, style = margin+"  ", core.Dim
+	case protocol.EntryReasoning:
+		style = core.Dim
+		fallthrough
+	default:
+		r.said.WriteString(d.Text)
 	}
-	r.P.Printf("%s", text)
+	r.stream(margin, style, text)
+}
+
+// stream prints a piece of text with a margin before each of its lines.
+func (r *Renderer) stream(margin string, style core.Style, text string) {
+	for line := range strings.Lines(core.Clean(text)) {
+		if !r.midLine {
+			r.P.Printf("%s", margin)
+		}
+		r.midLine = !strings.HasSuffix(line, "\n")
+		r.P.Printf("%s", r.P.Paint(style, strings.TrimSuffix(line, "\n")))
+		if !r.midLine {
+			r.P.Printf("\n")
+		}
+	}
+}
+
+// agent says once whose words follow, and returns the margin for them.
+func (r *Renderer) agent(a *protocol.Agent) (margin string) {
+	if a == nil {
+		r.thread = ""
+		return ""
+	}
+	margin = strings.Repeat("  ", a.Depth()-1) + "│ "
+	if r.thread != a.Thread {
+		r.EndLine()
+		r.P.Printf("%s%s\n", margin, r.P.Paint(core.Bold, core.Clean(cmp.Or(a.Name, a.Thread))+":"))
+	}
+	r.thread = a.Thread
+	return margin
+}
+
+// TreeEntry prints an entry with the margin of its sub-agent.
+func (r *Renderer) TreeEntry(e records.TreeEntry) {
+	if e.Depth > 0 && e.Agent == nil {
+		e.Agent = &protocol.Agent{Thread: e.SubAgent()} // of an older worker
+	}
+	r.Entry(e.Entry)
 }
 
 func (r *Renderer) EndLine() {
 	if r.open != "" {
-		r.P.Printf("\n")
-		r.open = ""
+		if r.midLine {
+			r.P.Printf("\n")
+		}
+		r.open, r.midLine = "", false
 		r.said.Reset()
 	}
 }
 
+// Entry prints an entry. A sub-agent's has a margin and no colours.
 func (r *Renderer) Entry(e protocol.Entry) {
+	if r.open != "" && r.open == e.Item && r.kind == e.Type && e.Type == protocol.EntryCommand {
+		r.endCommand(e)
+		return
+	}
+	if e.Agent != nil && (r.open != e.Item || r.kind != e.Type || r.open == "") {
+		r.EndLine()
+		margin := r.agent(e.Agent)
+		var b strings.Builder
+		own := &Renderer{P: core.NewPrinter(&b, false)}
+		e.Agent = nil
+		own.Entry(e)
+		for line := range strings.Lines(b.String()) {
+			r.P.Printf("%s%s", margin, line)
+		}
+		return
+	}
+	if e.Agent == nil {
+		r.thread = ""
+	}
+	r.entry(e)
+}
+
+// endCommand ends a command whose output was streamed: it prints what of it was held back,
+// and how it ended.
+func (r *Renderer) endCommand(e protocol.Entry) {
+	margin := r.agent(e.Agent) + "  "
+	if n := int64(len(e.Text)); n > r.upTo {
+		rest := e.Text[r.upTo:]
+		if shown := lastLines(strings.TrimRight(rest, "\n"), 20); shown != "" {
+			r.stream(margin, core.Dim, shown)
+		}
+	}
+	r.EndLine()
+	if end := commandEnd(r.P, e); end != "" {
+		r.P.Printf("%s%s\n", margin, strings.TrimSpace(end))
+	}
+}
+
+func (r *Renderer) entry(e protocol.Entry) {
 	if r.open != "" && r.open == e.Item && r.kind == e.Type {
 		// All was streamed except an end that was held back, or a beginning from before ctl
 		// was connected.
 		rest, whole := strings.CutPrefix(e.Text, r.said.String())
 		if whole && e.Type == protocol.EntryAssistant {
-			r.P.Printf("%s", core.Clean(rest))
+			r.stream(r.agent(e.Agent), "", rest)
 		}
 		r.EndLine()
 		if whole || e.Type != protocol.EntryAssistant {
+			return
+		}
+		if e.Agent != nil {
+			r.Entry(e) // with its margin
 			return
 		}
 	}

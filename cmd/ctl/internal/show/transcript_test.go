@@ -73,3 +73,36 @@ func TestTheRuleOfAVerdictIsShown(t *testing.T) {
 		t.Errorf("shown as\n%s, want\n%s", b.String(), want)
 	}
 }
+
+// The output of a command is shown while it runs, and only what is missing at its end.
+func TestOutputOfACommandIsShownWhileItRuns(t *testing.T) {
+	var b bytes.Buffer
+	r := &Renderer{P: core.NewPrinter(&b, false)}
+	piece := func(at int64, text string) {
+		r.Event(api.Event{Kind: api.KindDelta, Delta: &protocol.Delta{Item: "c", Type: protocol.EntryCommand, At: at, Text: text, Command: "make"}})
+	}
+	piece(0, "one\ntw")
+	piece(6, "o\n")
+	if got, want := b.String(), "$ make\n  one\n  two\n"; got != want {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+	piece(17, "five\n")
+	two := 2
+	r.Event(api.Event{Kind: api.KindEntry, Entry: &protocol.Entry{Item: "c", Type: protocol.EntryCommand, Command: "make", Text: "one\ntwo\nthree\nfo\nfive\nsix\n", ExitCode: &two}})
+	if got, want := b.String(), "$ make\n  one\n  two\n  … 9 bytes\n  five\n  six\n  exit 2\n"; got != want {
+		t.Errorf("shown %q, want %q", got, want)
+	}
+}
+
+func TestSubAgentsAreToldApart(t *testing.T) {
+	var b bytes.Buffer
+	r := &Renderer{P: core.NewPrinter(&b, false)}
+	scout := &protocol.Agent{Thread: "t", Name: "sc\x1bout"}
+	r.Event(api.Event{Kind: api.KindDelta, Delta: &protocol.Delta{Item: "m", Type: protocol.EntryAssistant, Text: "I\nlook", Agent: scout}})
+	r.Event(api.Event{Kind: api.KindEntry, Entry: &protocol.Entry{Item: "m", Type: protocol.EntryAssistant, Text: "I\nlook", Agent: scout}})
+	r.Entry(protocol.Entry{Type: protocol.EntryPlan, Text: "[ ] dig", Data: map[string]string{"count": "0 of 1"}, Agent: &protocol.Agent{Thread: "u", Name: "two", Of: scout}})
+	r.Entry(protocol.Entry{Type: protocol.EntryAssistant, Text: "Done."})
+	if got, want := b.String(), "│ sc"+core.Clean("\x1b")+"out:\n│ I\n│ look\n  │ two:\n  │ · plan: 0 of 1\n  │   [ ] dig\nDone.\n"; got != want {
+		t.Errorf("shown\n%s, want\n%s", got, want)
+	}
+}
