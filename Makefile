@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions demo check c-compiler test rigs lint conformance schema faults fuzz fleet bench record golden freeze clean
+.PHONY: all build tools versions platforms demo check c-compiler test rigs lint conformance schema faults fuzz fleet bench record golden freeze clean
 
 all: build
 
@@ -24,8 +24,13 @@ bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go'
 tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
 	bash deploy/tools.sh
 
-versions: tools ## older versions of codex, for the tests of what protects a credential (390 MB to fetch, once)
+versions: tools ## older versions of codex, for the tests of what protects a credential and codex for another processor (490 MB to fetch, once)
 	sh deploy/versions.sh
+	@case $$(uname -m) in aarch64 | arm64) sh deploy/platforms.sh linux-x64 ;; *) sh deploy/platforms.sh linux-arm64 ;; esac
+
+PLATFORMS ?= linux-x64 linux-arm64 darwin-x64 darwin-arm64
+platforms: tools ## the pinned codex for hosts of other platforms, or only for PLATFORMS="linux-arm64 darwin-arm64"
+	sh deploy/platforms.sh $(PLATFORMS)
 
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./internal/lab/demo

@@ -22,7 +22,7 @@ import (
 // On a host, codex is in <root>/codex/<version>-<digest>/. A complete folder is renamed to
 // that. Trees of other versions stay: sessions may run from them.
 
-const hintNoCodex = "run `make tools` where the worker runs, or name a codex package in its config (codex.source); or install codex " +
+const hintNoCodex = "run `make tools` where the worker runs, or name a codex package for the host's platform in its config (codex.source, codex.platforms: see `make platforms`); or install codex " +
 	oldestCodex + " to " + NewestCodex + " on the host"
 
 type stamp struct {

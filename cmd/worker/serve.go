@@ -152,7 +152,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		private = append(private, agent)
 	}
 	set := activities.New(site.Deps{
-		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(conf.Codex.Source), AnyVersion: conf.Codex.AnyVersion,
+		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), UsageEndpoint: unlessOwn(conf.Seeds.UsageEndpoint, config.UsageEndpoint), Unprotected: conf.Seeds.Unprotected, Private: private,
 		Bounds: boundsOf(conf), Instructions: conf.Instructions,

@@ -371,6 +371,14 @@ func (c *Config) CheckFiles() error {
 	} else if _, err := os.Stat(filepath.Join(c.Codex.Source, "bin", "codex")); err != nil {
 		add("codex.source", "%v (run `make tools`, or name another folder)", err)
 	}
+	if n := len(c.Codex.Platforms); n > maxPlatforms {
+		add("codex.platforms", "%d folders are too many: at most %d", n, maxPlatforms)
+	}
+	for _, dir := range c.Codex.Platforms {
+		if _, err := os.Stat(filepath.Join(dir, "codex-package.json")); err != nil {
+			add("codex.platforms", "%v (run `make platforms`, or name another folder)", err)
+		}
+	}
 	if c.Temporal.APIKeyFile != "" {
 		secret("temporal.api_key_file", c.Temporal.APIKeyFile)
 	}
@@ -460,6 +468,9 @@ func checkStoreURL(s string) error {
 }
 
 // checkEndpoint requires https or loopback, because secrets are sent there.
+// maxPlatforms is more than codex has.
+const maxPlatforms = 16
+
 func checkEndpoint(s string) error {
 	u, err := url.Parse(s)
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || !(u.Scheme == "https" || u.Scheme == "http" && isLoopback(u.Hostname())) {

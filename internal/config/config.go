@@ -125,9 +125,12 @@ const CodecOff = "off"
 // Codex is the codex that is copied to hosts.
 type Codex struct {
 	// Source is a folder with bin/codex and its siblings.
-	Source     string `yaml:"source"`
-	Version    string `yaml:"version"`
-	AnyVersion bool   `yaml:"any_version"`
+	Source string `yaml:"source"`
+	// Platforms are folders as Source, for hosts of other architectures and systems. The
+	// first that fits a host is used, Source before all.
+	Platforms  []string `yaml:"platforms"`
+	Version    string   `yaml:"version"`
+	AnyVersion bool     `yaml:"any_version"`
 }
 
 // Log configures the worker's log.

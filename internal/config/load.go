@@ -72,6 +72,9 @@ func Parse(path string, data []byte) (*Config, error) {
 }
 
 func (c *Config) resolve(dir string) {
+	for i := range c.Codex.Platforms {
+		c.Codex.Platforms[i] = absolute(dir, c.Codex.Platforms[i])
+	}
 	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.Codex.Source, &c.Access, &c.Instructions, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey} {
 		*p = absolute(dir, *p)
 	}

@@ -56,6 +56,14 @@ func CodexVersion(t testing.TB, version string) string {
 	return dir
 }
 
+// CodexPlatform returns the folder of the pinned codex for another platform.
+func CodexPlatform(t testing.TB, platform string) string {
+	t.Helper()
+	dir := Path(t, ".tools", "codex-platforms", platform)
+	need(t, filepath.Join(dir, "bin", "codex"), "make versions")
+	return dir
+}
+
 // DevServer returns the program of the Temporal server.
 func DevServer(t testing.TB) string {
 	t.Helper()

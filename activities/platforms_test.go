@@ -1,0 +1,58 @@
+package activities
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/realparts"
+)
+
+// The host's uname names another processor than this machine has. So the package for that
+// processor arrives there and is verified, and only its first start fails.
+func TestAHostOfAnotherArchitectureIsBroughtThePackageOfItsOwn(t *testing.T) {
+	realparts.NotShort(t)
+	cpu, platform := "aarch64", "linux-arm64"
+	if strings.HasPrefix(machineOf(t), "aarch64") || machineOf(t) == "arm64" {
+		cpu, platform = "x86_64", "linux-x64"
+	}
+	bin := t.TempDir()
+	if err := os.Chmod(filepath.Dir(bin), 0o755); err != nil { // for the host's user
+		t.Fatal(err)
+	}
+	uname := fmt.Sprintf("#!/bin/sh\ncase $1 in -m) echo %s ;; *) exec /usr/bin/uname \"$@\" ;; esac\n", cpu)
+	if err := os.WriteFile(filepath.Join(bin, "uname"), []byte(uname), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b := newBed(t, hosttest.StartSSHD(t, hosttest.Options{NewUser: os.Getuid() == 0,
+		Config: []string{"SetEnv PATH=" + bin + ":/usr/local/bin:/usr/bin:/bin"}}).Spec())
+	if got := strings.TrimSpace(b.sh("uname -m")); got != cpu {
+		t.Fatalf("the host says that it is %q", got)
+	}
+
+	_, err := b.provision()
+	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexMissing || !strings.Contains(app.Message(), cpu) {
+		t.Errorf("with a package for this machine only: %v", app)
+	}
+
+	deps := b.set.site.Deps
+	deps.Codex = codexpkg.NewCodexSource(codexDir(t), realparts.CodexPlatform(t, platform))
+	b.set = New(deps)
+	tree, err := b.set.site.Codex.Tree(t.Context(), "Linux", cpu)
+	if err != nil || !strings.HasPrefix(tree.Target, cpu+"-") {
+		t.Fatalf("the package is %+v, %v", tree, err)
+	}
+	_, err = b.provision()
+	// What did not arrive as it was sent would be refused before it is started.
+	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexMissing || !strings.Contains(app.Message(), "codex does not run here") {
+		t.Errorf("with the package for the host: %v", app)
+	}
+	if left := strings.TrimSpace(b.sh(`ls -A "$1/codex"`, b.root())); left != "" {
+		t.Errorf("a codex that does not run leaves %q", left)
+	}
+}
