@@ -63,7 +63,11 @@ func (t *calls) toolCalled(msg *wire.Message) {
 	case protocol.ToolDeliver:
 		t.open(msg.ID, p)
 	default:
-		t.autos.refuse(msg, "")
+		if !t.ofTeam(p.Tool) {
+			t.autos.refuse(msg, "")
+			return
+		}
+		t.open(msg.ID, p)
 	}
 }
 
@@ -188,7 +192,13 @@ func (t *calls) replied(r toolReplied) {
 	}
 }
 
-func (t *calls) offers(tool string) bool { return slices.Contains(t.in.Thread.Tools, tool) }
+func (t *calls) offers(tool string) bool {
+	return slices.Contains(t.in.Thread.Tools, tool) || t.ofTeam(tool)
+}
+
+func (t *calls) ofTeam(tool string) bool {
+	return slices.ContainsFunc(t.in.Thread.Team, func(o protocol.TeamTool) bool { return o.Name == tool })
+}
 
 func (s *PumpState) callAt(rpc json.RawMessage) int {
 	key := wire.IDKey(rpc)

@@ -279,3 +279,20 @@ func TestHumanQuestions(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A team's tools stand beside ours when the thread begins. A call of one is carried out; a
+// call of a tool that the session does not have is refused.
+func TestToolsOfATeamAreOfferedAndCarriedOut(t *testing.T) {
+	team := []protocol.TeamTool{{Name: "lookup", Description: "Look up.", Schema: json.RawMessage(`{"type":"object"}`)}}
+	s := perform(t, PumpInput{State: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, Thread: ThreadSpec{CWD: "/w", Sandbox: "read-only", ApprovalPolicy: "never", Tools: []string{protocol.ToolProgress}, Team: team}}, Options{})
+	s.hear(`{"id":"g1.p9.initialize.0","result":{"userAgent":"f/0.169.0 (x)"}}`)
+	if all := strings.Join(s.said, "\n"); !strings.Contains(all, `"name":"report_progress"`) || !strings.Contains(all, `{"type":"function","name":"lookup","description":"Look up.","inputSchema":{"type":"object"}}`) {
+		t.Errorf("the thread begins with %s", all)
+	}
+	in := PumpInput{State: running(), Thread: ThreadSpec{Team: team}}
+	n := perform(t, in, Options{Tool: (&bench{}).tool})
+	n.hear(callsTool(7, "lookup", `{"id":"a"}`), callsTool(8, "deliver", `{"path":"a"}`))
+	if len(n.m.calls.due) != 1 || n.m.calls.due[0].Tool != "lookup" || string(n.m.calls.due[0].Args) != `{"id":"a"}` {
+		t.Errorf("to be carried out: %+v", n.m.calls.due)
+	}
+}

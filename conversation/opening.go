@@ -90,7 +90,7 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 		p.Personality = t.Personality
 	}
 	if method == wire.MethodStart {
-		p.Tools = dynamicTools(t.Tools)
+		p.Tools = dynamicTools(t.Tools, t.Team)
 	} else {
 		p.ThreadID, p.ExcludeTurns = o.in.State.ThreadID, true
 	}

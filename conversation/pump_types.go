@@ -31,6 +31,8 @@ type ThreadSpec struct {
 	Name string `json:"name,omitempty"`
 	// Tools names our tools. A thread gets them at its start and keeps them.
 	Tools []string `json:"tools,omitempty"`
+	// Team are the tools of a team. The caller of Run reads them.
+	Team []protocol.TeamTool `json:"-"`
 }
 
 // PumpState is what a pump hands to the next one through the workflow. It is a pure

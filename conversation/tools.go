@@ -62,12 +62,15 @@ var toolSpecs = map[string]wire.ToolSpec{
 	},
 }
 
-func dynamicTools(names []string) []wire.ToolSpec {
+func dynamicTools(names []string, team []protocol.TeamTool) []wire.ToolSpec {
 	var specs []wire.ToolSpec
 	for _, n := range names {
 		s := toolSpecs[n]
 		s.Type, s.Name = "function", n
 		specs = append(specs, s)
+	}
+	for _, t := range team {
+		specs = append(specs, wire.ToolSpec{Type: "function", Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
 	return specs
 }

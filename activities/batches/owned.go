@@ -43,7 +43,7 @@ func holdBlobs(ctx context.Context, s *site.Site, session string, it protocol.Ba
 	for _, in := range first.Inputs {
 		keys = append(keys, in.Blob)
 	}
-	for _, name := range []string{"agents", "base_instructions"} {
+	for _, name := range []string{"agents", "base_instructions", "team_tools"} {
 		var given *protocol.GivenText
 		if raw := opt.Session[name]; len(raw) > 0 && json.Unmarshal(raw, &given) != nil {
 			return nil

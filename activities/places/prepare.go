@@ -89,6 +89,9 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		bundle = bundle.WithoutAuth()
 	}
 	told, err := instructions(ctx, s, in, bundle)
+	if err == nil {
+		err = site.CheckTools(ctx, s, in.Team)
+	}
 	if err != nil {
 		return out, err
 	}

@@ -35,6 +35,8 @@ type PrepareSessionInput struct {
 	// instructions.
 	Agents *protocol.GivenText `json:"agents,omitempty"`
 	Base   *protocol.GivenText `json:"base,omitempty"`
+	// Team are the tools of a team.
+	Team *protocol.ToolsGiven `json:"team_tools,omitempty"`
 
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
 }

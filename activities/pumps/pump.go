@@ -190,6 +190,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := FillBase(ctx, s, &in.Pump.Thread); err != nil {
 		return RunPumpResult{}, err
 	}
+	if err := FillTeam(ctx, s, &in); err != nil {
+		return RunPumpResult{}, err
+	}
 	if err := PlantInputs(ctx, s, in, a.N); err != nil {
 		return RunPumpResult{}, err
 	}

@@ -25,6 +25,8 @@ type RunPumpInput struct {
 	Unkept bool `json:"unkept,omitempty"`
 	// LostAfter is how long the host may be out of reach; 0 means forever.
 	LostAfter time.Duration `json:"lost_after,omitempty"`
+	// Team are the tools of a team that codex may call.
+	Team *protocol.ToolsGiven `json:"team_tools,omitempty"`
 	// Workflow, if set, gets the model's reports as SignalProgress.
 	Workflow string `json:"workflow,omitempty"`
 	// Forget names blobs of secret answers that codex will never get.

@@ -26,21 +26,27 @@ type ToolShop struct {
 	Layout  protocol.Layout
 	Hide    site.Secrets
 	Limits  site.DeliverLimits
+	Team    []protocol.TeamTool
 
 	mu   sync.Mutex
 	past []records.Handover // guarded by mu; nil until read
 }
 
 func toolsOf(s *site.Site, in RunPumpInput, hide site.Secrets) conversation.Tooler {
-	if len(in.Pump.Thread.Tools) == 0 {
+	if len(in.Pump.Thread.Tools)+len(in.Pump.Thread.Team) == 0 {
 		return nil
 	}
-	t := &ToolShop{Site: s, Session: in.Claim.Session, Spec: in.Claim.Host, Layout: in.Layout, Hide: hide, Limits: s.Deliver.OrDefaults()}
+	t := &ToolShop{Site: s, Session: in.Claim.Session, Team: in.Pump.Thread.Team, Spec: in.Claim.Host, Layout: in.Layout, Hide: hide, Limits: s.Deliver.OrDefaults()}
 	return t.Call
 }
 
 // Call carries out one call.
 func (t *ToolShop) Call(ctx context.Context, call conversation.ToolCall) (conversation.ToolReply, error) {
+	for _, tool := range t.Team {
+		if tool.Name == call.Tool {
+			return t.callTeam(ctx, tool, call)
+		}
+	}
 	if call.Tool != protocol.ToolDeliver {
 		return conversation.ToolReply{Text: fmt.Sprintf("Nobody knows how to carry out %q.", call.Tool)}, nil
 	}

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/snapshots/chunks"
 )
@@ -76,6 +77,8 @@ type Deps struct {
 	// Instructions is the file with the organisation's instructions for codex; empty means
 	// none.
 	Instructions string
+	// ToolTargets are the webhooks that tools of teams may call.
+	ToolTargets []teamtool.Target
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger
@@ -149,6 +152,9 @@ type Site struct {
 	Reach         reach
 	// Delivered is for tests: it runs after a file was stored, before the reply.
 	Delivered func()
+
+	toolOnce   sync.Once
+	toolCaller *teamtool.Caller
 
 	Mu       sync.Mutex
 	Confined map[string]bool          // hosts seen to protect a credential

@@ -3,6 +3,7 @@ package main
 import (
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/teamtool"
 )
 
 func boundsOf(conf *config.Config) site.Bounds {
@@ -11,4 +12,12 @@ func boundsOf(conf *config.Config) site.Bounds {
 		b.Hosts = append(b.Hosts, site.HostBounds{Labels: h.Labels, Most: h.Ceiling()})
 	}
 	return b
+}
+
+// targetsOf are the webhooks that tools of teams may call.
+func targetsOf(conf *config.Config) (all []teamtool.Target) {
+	for _, w := range conf.Tools.Webhooks {
+		all = append(all, teamtool.Target{URL: w.URL, SecretFile: w.SecretFile})
+	}
+	return all
 }

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"fairlead.dev/fairlead/internal/teamtool"
 )
 
 // MaxSocketPath bounds the path of our unix socket, in bytes. Linux allows 107, and the
@@ -133,6 +135,14 @@ func (c *Config) check() []Problem {
 		add("store.tidy", "%s is not between 10m and 720h (0 is never)", d)
 	}
 	p = append(p, c.checkSnapshots()...)
+	for i, w := range c.Tools.Webhooks {
+		if err := teamtool.CheckTarget(w.URL); err != nil {
+			add("tools.webhooks", "webhook %d: %v", i+1, err)
+		}
+		if w.SecretFile == "" {
+			add("tools.webhooks", "webhook %d has no secret_file: calls are signed with what it has", i+1)
+		}
+	}
 	if d := c.Deliver; d.MaxBytes < 1 || d.MaxBytes > 16<<30 || d.SessionBytes < d.MaxBytes || d.SessionCalls < 1 || d.SessionCalls > 10_000 {
 		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")
 	}
@@ -406,6 +416,12 @@ func (c *Config) CheckFiles() error {
 		}
 	}
 	plain("instructions", c.Instructions)
+	for _, w := range c.Tools.Webhooks {
+		secret("tools.webhooks", w.SecretFile)
+		if _, err := teamtool.ReadSecrets(w.SecretFile); err != nil && checkSecretFile(w.SecretFile) == nil {
+			add("tools.webhooks", "%v", err)
+		}
+	}
 	return newError(c.path, append(p, c.checkLoginFiles()...))
 }
 

@@ -22,6 +22,7 @@ type Config struct {
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
+	Tools     Tools     `yaml:"tools"`
 	// Instructions is the file with the organisation's instructions for codex, with which
 	// AGENTS.md begins in each session.
 	Instructions string `yaml:"instructions"`
@@ -198,6 +199,19 @@ type Deliver struct {
 	SessionBytes int64 `yaml:"session_bytes"`
 	// SessionCalls counts deliveries that failed, too.
 	SessionCalls int `yaml:"session_calls"`
+}
+
+// Tools says what tools of teams may do.
+type Tools struct {
+	// Webhooks are the only ones that workers call.
+	Webhooks []Webhook `yaml:"webhooks"`
+}
+
+// A Webhook is one URL or, if it ends in a slash, all below it.
+type Webhook struct {
+	URL string `yaml:"url"`
+	// SecretFile has the secrets that sign calls: whsec_ and base64, one in a line.
+	SecretFile string `yaml:"secret_file"`
 }
 
 // Snapshots says which snapshots the workers of a store keep.

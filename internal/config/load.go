@@ -81,6 +81,10 @@ func (c *Config) resolve(dir string) {
 	if with := c.SignWith; with != "agent" && with != LoginKey && !strings.HasPrefix(with, "agent:") && !strings.HasPrefix(with, "~/") {
 		c.SignWith = absolute(dir, with)
 	}
+	for i := range c.Tools.Webhooks {
+		w := &c.Tools.Webhooks[i]
+		w.SecretFile = absolute(dir, w.SecretFile)
+	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {
 			for _, p := range []*string{&t.CA, &t.Cert, &t.Key} {

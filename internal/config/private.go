@@ -10,6 +10,9 @@ import (
 // the config file and the keys, tokens and folders that it names.
 func (c *Config) Private() []string {
 	all := []string{c.path, c.Temporal.APIKeyFile, c.Temporal.PayloadKey, c.Temporal.WorkerPayloadKey, c.Store.Identity, c.API.TokenFile, c.WorkerKey, c.TokenFile, c.Login.CertificateKey}
+	for _, w := range c.Tools.Webhooks {
+		all = append(all, w.SecretFile)
+	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {
 			all = append(all, t.Key)

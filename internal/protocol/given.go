@@ -117,4 +117,6 @@ type InstructionPart struct {
 type GivenView struct {
 	Agents *GivenText `json:"agents,omitempty"`
 	Base   *GivenText `json:"base,omitempty"`
+	// Tools are those of a team.
+	Tools *ToolsGiven `json:"tools,omitempty"`
 }

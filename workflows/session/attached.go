@@ -235,6 +235,7 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 		s.st.Prefix = fmt.Sprintf("g%d.p%d", s.st.Generation, s.st.PumpN)
 	}
 	in := pumps.RunPumpInput{
+		Team:  s.opt.TeamTools,
 		Files: s.messages.filesToBring(),
 		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
 		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,

@@ -6,15 +6,15 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// checkGiven refuses instructions that are not as ctl gives them.
+// checkGiven refuses instructions and tools that are not as ctl gives them.
 func (o Options) checkGiven() error {
-	return cmp.Or(o.Agents.Check("the instructions of the session", isMessage), o.Base.Check("base instructions", isMessage))
+	return cmp.Or(o.Agents.Check("the instructions of the session", isMessage), o.Base.Check("base instructions", isMessage), o.TeamTools.Check(isMessage))
 }
 
 // givenBlobs returns the blobs of the texts that were given to the session.
 func (o Options) givenBlobs() (all []string) {
-	for _, g := range []*protocol.GivenText{o.Agents, o.Base} {
-		if key := g.BlobKey(); key != "" {
+	for _, key := range []string{o.Agents.BlobKey(), o.Base.BlobKey(), o.TeamTools.BlobKey()} {
+		if key != "" {
 			all = append(all, key)
 		}
 	}
@@ -22,10 +22,10 @@ func (o Options) givenBlobs() (all []string) {
 }
 
 func (o Options) givenView() *protocol.GivenView {
-	if o.Agents == nil && o.Base == nil {
+	if o.Agents == nil && o.Base == nil && o.TeamTools == nil {
 		return nil
 	}
-	return &protocol.GivenView{Agents: o.Agents, Base: o.Base}
+	return &protocol.GivenView{Agents: o.Agents, Base: o.Base, Tools: o.TeamTools}
 }
 
 // baseInstructions returns the base instructions for a pump that opens the thread, or their

@@ -91,6 +91,8 @@ type Options struct {
 	// instructions.
 	Agents *protocol.GivenText `json:"agents,omitempty"`
 	Base   *protocol.GivenText `json:"base_instructions,omitempty"`
+	// TeamTools are tools of a team that codex may call.
+	TeamTools *protocol.ToolsGiven `json:"team_tools,omitempty"`
 	// Files came with messages of the session that was forked.
 	Files     []protocol.Input     `json:"files,omitempty"`
 	Workspace workspaces.Workspace `json:"workspace,omitzero"`

@@ -143,7 +143,7 @@ func (s *placePart) prepareHost() *protocol.Failure {
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
 			Snapshot: s.snaps.keeping(), Workspace: s.workspace(), Bounded: s.st.SeedBounds != nil,
-			Agents: s.opt.Agents, Base: s.opt.Base,
+			Agents: s.opt.Agents, Base: s.opt.Base, Team: s.opt.TeamTools,
 		})
 		return err
 	})

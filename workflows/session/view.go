@@ -194,6 +194,9 @@ func (s *viewsPart) options() map[string]string {
 	if len(o.Tools) > 0 {
 		words["tools"] = strings.Join(o.Tools, ",")
 	}
+	if o.TeamTools != nil {
+		words["team_tools"] = strings.Join(o.TeamTools.Names, ",")
+	}
 	if o.From != "" {
 		words["from"] = o.From
 	}

@@ -276,6 +276,9 @@ func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.Sessi
 	if tools := former.Options["tools"]; tools != "" {
 		has = strings.Split(tools, ",")
 	}
+	if err := sameTeamTools(opt, m, former, given); err != nil {
+		return err
+	}
 	if !given("tools") {
 		opt.Tools = has
 		return nil
@@ -286,6 +289,31 @@ func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.Sessi
 	if more := start.Without(opt.Tools, has); len(more) > 0 {
 		return core.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
 			Hinted("leave --tools out to keep those it has, or say none")
+	}
+	return nil
+}
+
+// sameTeamTools does the same for the tools of a team. --tools may name other handlers for
+// tools that the thread has.
+func sameTeamTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
+	var had *protocol.ToolsGiven
+	if former.Given != nil {
+		had = former.Given.Tools
+	}
+	if !given("tools") {
+		opt.TeamTools = had
+		return nil
+	}
+	if opt.TeamTools == nil || m.ThreadID == "" || len(former.Options) == 0 {
+		return nil
+	}
+	var names []string
+	if had != nil {
+		names = had.Names
+	}
+	if more := start.Without(opt.TeamTools.Names, names); len(more) > 0 {
+		return core.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
+			Hinted("leave --tools out to keep those it has")
 	}
 	return nil
 }

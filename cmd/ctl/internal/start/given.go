@@ -82,7 +82,7 @@ func textOrFile(flag, text string, most int) (string, error) {
 	return text, nil
 }
 
-// KeepGiven uploads long instructions under folder.
+// KeepGiven uploads long instructions and tools under folder.
 func KeepGiven(ctx context.Context, a *core.App, t *conn.Conn, folder string, opt *session.Options) error {
 	for _, g := range []**protocol.GivenText{&opt.Agents, &opt.Base} {
 		if *g == nil || len((*g).Text) <= protocol.MaxGivenInline {
@@ -100,5 +100,21 @@ func KeepGiven(ctx context.Context, a *core.App, t *conn.Conn, folder string, op
 		kept.Text, kept.Blob = "", stored.Blob
 		*g = &kept
 	}
+	if g := opt.TeamTools; g != nil && len(g.Text) > maxToolsInline {
+		worker, err := conn.AnyWorker(ctx, a, t)
+		if err != nil {
+			return err
+		}
+		stored, err := worker.PutMessage(ctx, folder, g.Text)
+		if err != nil {
+			return conn.APIFailure("keep the tools", err)
+		}
+		kept := *g
+		kept.Text, kept.Blob = "", stored.Blob
+		opt.TeamTools = &kept
+	}
 	return nil
 }
+
+// maxToolsInline bounds tools that are not put into the store: each pump gets them.
+const maxToolsInline = 1 << 10

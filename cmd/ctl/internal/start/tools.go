@@ -1,6 +1,7 @@
 package start
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -8,30 +9,51 @@ import (
 
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
 type toolFlags struct{ names string }
 
 func (f *toolFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.names, "tools", "none", "tools of ours that codex may call: `NAMES` of ask_human (asks you a question), deliver (hands over a file), report_progress (says how far it is), with commas; all or none")
+	c.Flags().StringVar(&f.names, "tools", "none", "tools that codex may call: NAMES of ask_human (asks you a question), deliver (hands over a file), report_progress (says how far it is), with commas; all or none. Beside or in place of these the `FILE` (.yaml, .yml or .json) with tools of your own")
 }
 
+// set takes names of our tools, and the file of a team's, which is told from a name by its
+// slash or its ending.
 func (f *toolFlags) set(opt *session.Options) error {
-	switch f.names {
-	case "none", "":
-	case "all":
+	var names []string
+	for _, word := range strings.Split(f.names, ",") {
+		switch word = strings.TrimSpace(word); {
+		case !isToolFile(word):
+			names = append(names, word)
+		case opt.TeamTools != nil:
+			return core.Usage("--tools: more than one file of tools is given").Hinted("put all tools into one")
+		default:
+			data, err := core.ReadSmall("--tools", word, protocol.MaxGiven)
+			if err != nil {
+				return err
+			}
+			if opt.TeamTools, err = teamtool.Parse(data); err != nil {
+				return core.Usage("--tools %s: %v", word, err).Hinted("docs/how-to/give-codex-tools-of-your-own.md shows such a file")
+			}
+		}
+	}
+	switch {
+	case len(names) == 0, len(names) == 1 && (names[0] == "none" || names[0] == ""):
+	case len(names) == 1 && names[0] == "all":
 		opt.Tools = pumps.Tools()
 	default:
-		names := strings.Split(f.names, ",")
-		for i := range names {
-			names[i] = strings.TrimSpace(names[i])
-		}
 		if err := pumps.CheckTools(names); err != nil {
-			return core.Usage("--tools: %v", err).Hinted("or all, or none")
+			return core.Usage("--tools: %v", err).Hinted("or all, or none, or a FILE that ends in .yaml, .yml or .json")
 		}
 		slices.Sort(names) // equal sets are equal requests
 		opt.Tools = names
 	}
 	return nil
+}
+
+func isToolFile(word string) bool {
+	return strings.Contains(word, "/") || slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(word))
 }

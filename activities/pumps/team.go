@@ -1,0 +1,70 @@
+package pumps
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/internal/teamtool"
+)
+
+// FillTeam reads the tools of a team. If they are gone from the store, a thread that has
+// them already keeps their names, and the model learns that they cannot be called.
+func FillTeam(ctx context.Context, s *site.Site, in *RunPumpInput) error {
+	if in.Team == nil {
+		return nil
+	}
+	tools, err := site.ReadTools(ctx, s, in.Team)
+	var typed *kit.TypedError
+	if errors.As(err, &typed) && !typed.Retry && in.Pump.State.Opened == in.Pump.State.Cursor.Incarnation {
+		s.Logger.Error("the tools of a session cannot be read", "session", in.Claim.Session, "error", err)
+		for _, name := range in.Team.Names {
+			tools = append(tools, protocol.TeamTool{Name: name})
+		}
+		err = nil
+	}
+	in.Pump.Thread.Team = tools
+	return err
+}
+
+// callTeam carries out a call of a team's tool, or returns what an earlier attempt
+// recorded. Each attempt has the same id, so that the handler can tell it from another call.
+func (t *ToolShop) callTeam(ctx context.Context, tool protocol.TeamTool, call conversation.ToolCall) (conversation.ToolReply, error) {
+	id := teamtool.CallID(t.Session, call.TurnID, call.ID)
+	done, err := records.ReadToolCall(ctx, t.Site.Store, t.Session, id)
+	if err == nil {
+		return conversation.ToolReply{Text: done.Text, OK: done.OK}, nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return conversation.ToolReply{}, err
+	}
+	reply, err := t.carryOut(ctx, tool, call, id)
+	if err != nil {
+		return conversation.ToolReply{}, err
+	}
+	done = records.ToolCall{ID: id, Tool: tool.Name, Turn: call.Turn, At: t.Site.Now().UTC(), Text: reply.Text, OK: reply.OK}
+	kit.HideIn(t.Hide.All, &done)
+	if done, err = records.KeepToolCall(ctx, t.Site.Store, t.Session, done); err != nil {
+		return conversation.ToolReply{}, err
+	}
+	return conversation.ToolReply{Text: done.Text, OK: done.OK}, nil
+}
+
+func (t *ToolShop) carryOut(ctx context.Context, tool protocol.TeamTool, call conversation.ToolCall, id string) (teamtool.Reply, error) {
+	if tool.Webhook == "" {
+		return teamtool.Reply{Text: fmt.Sprintf("The tool %s cannot be called any more: its description is lost. Go on without it, and say so.", tool.Name)}, nil
+	}
+	if err := teamtool.CheckArgs(tool, call.Args); err != nil {
+		return teamtool.Reply{Text: fmt.Sprintf("The tool %s was not called, because the arguments do not match its schema: %v. Call it again with other arguments.", tool.Name, err)}, nil
+	}
+	return t.Site.ToolCaller().Do(ctx, t.Site.ToolTargets, tool, teamtool.Call{
+		ID: id, Session: t.Session, Turn: call.Turn, At: time.UnixMilli(call.AtMS), Args: call.Args,
+	})
+}
