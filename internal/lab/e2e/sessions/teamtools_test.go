@@ -46,7 +46,9 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
-	var call struct{ Data struct{ Arguments struct{ ID string } } }
+	var call struct {
+		Data struct{ Arguments struct{ ID string } }
+	}
 	_ = json.Unmarshal(body, &call)
 	fmt.Fprintf(w, "ticket %s is number %d", call.Data.Arguments.ID, n)
 }
