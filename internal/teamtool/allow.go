@@ -41,7 +41,7 @@ func parseURL(raw string) (*url.URL, error) {
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "" || strings.Contains(raw, "#"):
 		return nil, errors.New("it has a query or a fragment: want only scheme, host and path")
 	case u.RawPath != "" || strings.ContainsAny(u.Path, "%\\") || u.Path != "" && path.Clean(u.Path) != strings.TrimSuffix(u.Path, "/") && u.Path != "/":
-		return nil, errors.New("its path is not plain: no escapes, double slashes, . or ..")
+		return nil, errors.New("its path is not plain: no escapes, double slashes, dots as names")
 	case u.Scheme == "https", u.Scheme == "http" && loopback(u.Hostname()):
 	default:
 		return nil, errors.New("want https (http only to this machine, such as http://127.0.0.1:8080/lookup)")
