@@ -13,6 +13,7 @@ import (
 //     time spent waiting for people.
 //   - Limits.Quiet keeps running across attempts, from PumpState.AtMS, but not from before
 //     Options.Since. A line that restarts it counts from when an attempt reads it.
+//   - Limits.Retry does the same, from PumpState.RetryingMS.
 //   - Limits.Request, and the time that an interrupt may take, restart: the lines of an
 //     earlier attempt may have been lost with its wire.
 //   - Limits.Silence restarts: only an attached pump can notice silence and ask for a sign
@@ -38,6 +39,7 @@ const (
 	// retry, which counts as a word. So it applies only if codex is stuck, or if a provider
 	// keeps a stream open and sends nothing.
 	defaultQuiet   = 30 * time.Minute
+	defaultRetry   = 30 * time.Minute
 	defaultExcerpt = 8 << 10
 	defaultBytes   = 256 << 20
 
@@ -84,6 +86,9 @@ func (l Limits) orDefaults() Limits {
 	set(&l.Silence, defaultSilence)
 	if l.Quiet == 0 {
 		l.Quiet = defaultQuiet
+	}
+	if l.Retry == 0 {
+		l.Retry = defaultRetry
 	}
 	if l.Line <= 0 {
 		l.Line = wire.DefaultMaxLine

@@ -52,6 +52,11 @@ func (t *turns) itemStarted(p json.RawMessage) {
 	if n.Item.Type == "mcpToolCall" {
 		it.Call = callOf(n.Item.Server, n.Item.Tool, n.Item.Args)
 	}
+	if n.Item.Type == "commandExecution" && n.Item.CWD != t.in.Thread.CWD {
+		if it.CWD = wire.Excerpt(t.redact(n.Item.CWD), maxCWD); wire.Len(n.Item.CWD) > maxCWD {
+			it.CWD += "…"
+		}
+	}
 	t.st.Items = append(t.st.Items, it)
 	if n.Item.Type == "fileChange" {
 		t.items.changed(key, n.Item.Changes)

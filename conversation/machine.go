@@ -58,9 +58,7 @@ func newMachine(in PumpInput, sink Sink, opt Options, size int64) (*machine, err
 	m.delivery.resume()
 	m.spending.resume()
 	m.time.resume()
-	if m.st.AtMS > 0 {
-		m.quiet.since = -m.time.within(m.st.AtMS)
-	}
+	m.quiet.resume(m.time.within)
 	return m, m.err
 }
 
@@ -177,6 +175,9 @@ func (m *machine) ended(now time.Duration) {
 	m.noticed.turnEnds()
 	if m.err != nil {
 		return
+	}
+	if m.st.TurnID != "" {
+		m.turns.keepBroken()
 	}
 	m.requests.drop(func(OpenRequest) bool { return true })
 	m.st.Items, m.st.Calls = nil, nil

@@ -135,6 +135,8 @@ type PumpState struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Retrying is why codex tries again to reach the model, or "".
 	Retrying string `json:"retrying,omitempty"`
+	// RetryingMS is when it began to, by its clock, with no progress since; 0 if unknown.
+	RetryingMS int64 `json:"retrying_ms,omitempty"`
 	// Foreign says that codex began the turn by itself (see foreign.go).
 	Foreign bool `json:"foreign,omitempty"`
 	// Unsaid says that no entry records yet that the turn is foreign.
@@ -161,6 +163,8 @@ type OpenItem struct {
 	Half int64 `json:"half,omitempty"`
 	// Thread is set for a sub-agent's item.
 	Thread string `json:"thread,omitempty"`
+	// CWD is set for a command that runs elsewhere than in the thread's folder.
+	CWD string `json:"cwd,omitempty"`
 	// Background says that the model did not wait for the item's end.
 	Background bool `json:"background,omitempty"`
 	// Call identifies an MCP tool call until codex asks about it (see requests_tool.go).
@@ -255,6 +259,7 @@ type Limits struct {
 	Attach  time.Duration `json:"attach,omitempty"`  // longest stay of one pump; 12 h
 	Silence time.Duration `json:"silence,omitempty"` // of a running turn before codex is asked for a sign of life; 2 min
 	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool has ended; 30 min, negative means no limit
+	Retry   time.Duration `json:"retry,omitempty"`   // of a turn in which codex only tries again to reach its provider; 30 min, negative means no limit
 	Line    int           `json:"line,omitempty"`    // longest line in bytes; 32 MiB
 	Excerpt int           `json:"excerpt,omitempty"` // longest text inside a result; 8 KiB
 	// Bytes bounds the journal that one pump folds; 256 MiB. The pump then returns Bound.

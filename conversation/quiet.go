@@ -10,11 +10,22 @@ import (
 // A turn can be stuck although codex answers: a tool has ended, and the model never goes
 // on.
 
-// A quiet is the clock of Limits.Quiet. It owns ToolEnded and Retrying of the state, and
-// calls no part.
+// A quiet is the clock of Limits.Quiet and Limits.Retry. It owns ToolEnded, Retrying and
+// RetryingMS of the state, and calls no part.
 type quiet struct {
 	*core
-	since time.Duration // when the model became silent with nothing to wait for
+	since   time.Duration // when the model became silent with nothing to wait for
+	retried time.Duration // when codex began to try again, without progress since
+}
+
+// resume takes the clocks of an earlier attempt. within says how long ago a time was.
+func (q *quiet) resume(within func(ms int64) time.Duration) {
+	if q.st.AtMS > 0 {
+		q.since = -within(q.st.AtMS)
+	}
+	if q.st.RetryingMS > 0 {
+		q.retried = -within(q.st.RetryingMS)
+	}
 }
 
 // toolEnded starts the clock, unless something else is running. codex has been seen to hide
@@ -45,12 +56,20 @@ const maxRetrying = 300
 // its network without end.
 func (q *quiet) retries(why *protocol.Problem) {
 	q.stillTrying()
+	if q.st.Retrying == "" {
+		q.retried, q.st.RetryingMS = q.now, q.st.AtMS
+	}
 	q.st.Retrying = wire.Excerpt(q.redact(why.Message), maxRetrying)
 }
 
-func (q *quiet) modelSpoke() { q.st.ToolEnded, q.st.Retrying = false, "" }
+func (q *quiet) modelSpoke() { q.st.ToolEnded, q.st.Retrying, q.st.RetryingMS = false, "", 0 }
 
-func (q *quiet) retried(text string) string {
+// unreached reports whether codex does nothing but try again to reach its provider.
+func (q *quiet) unreached() bool {
+	return q.lim.Retry > 0 && q.st.TurnID != "" && q.st.Retrying != "" && len(q.st.Open) == 0
+}
+
+func (q *quiet) withRetry(text string) string {
 	if q.st.Retrying == "" {
 		return text
 	}

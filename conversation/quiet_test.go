@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -66,6 +67,7 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	s.wait(20 * time.Minute)
 	s.hear(retries) // codex reports that it retries
 	s.wait(20 * time.Minute)
+	s.hear(started("m", "reasoning", ""), completed("m", "reasoning", ""), toolBegins, toolEnds)
 	s.attached()
 	// A request stops the clock, and its answer restarts it.
 	s.hear(asking(3, "", "ls"))
@@ -87,5 +89,71 @@ func TestQuietIsCountedFromTheNewestSign(t *testing.T) {
 	s = quietly(t, Limits{}, toolBegins, toolEnds, turnDone("completed", ""))
 	if r := s.result(TurnEnded); r.State.ToolEnded {
 		t.Error("the tool of an ended turn counts")
+	}
+}
+
+func TestATurnThatOnlyTriesToReachItsProviderIsGivenUp(t *testing.T) {
+	again := func(s *stage, every, until time.Duration) {
+		for at := time.Duration(0); at < until; at += every {
+			s.wait(every)
+			if s.m.result == nil {
+				s.hear(retries)
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		limit  time.Duration
+		during string // a line half-way
+		want   bool   // whether the turn is given up
+	}{
+		"nothing else comes":      {0, "", true},
+		"a bound of its own":      {10 * time.Minute, "", true},
+		"any time":                {-1, "", false},
+		"tokens are counted":      {0, counted, true},
+		"the thread says it acts": {0, wireEvent("thread/status/changed", `"status":{"type":"active"}`), true},
+		"the model said a word":   {0, started("m", "agentMessage", ""), false},
+		"a tool ended":            {0, completed("x", "commandExecution", ""), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			bound := c.limit
+			if bound <= 0 {
+				bound = defaultRetry
+			}
+			s := quietly(t, Limits{Retry: c.limit}, retries)
+			again(s, time.Minute, bound/2)
+			if c.during != "" {
+				s.hear(c.during)
+			}
+			again(s, time.Minute, bound/2-2*time.Minute)
+			s.attached()
+			again(s, time.Minute, 3*time.Minute)
+			if !c.want {
+				s.attached()
+				return
+			}
+			r := s.result(TimedOut)
+			if r.Problem == nil || r.Problem.Kind != protocol.EndNetwork || r.Problem.Hint == "" || !strings.Contains(r.Problem.Message, "Reconnecting... 1/2") {
+				t.Errorf("problem %+v", r.Problem)
+			}
+		})
+	}
+}
+
+// The clock of the retries goes on in the next attempt and the next pump.
+func TestRetriesAreCountedAcrossAttempts(t *testing.T) {
+	began := time.UnixMilli(2000)
+	s := quietly(t, Limits{}, retries)
+	s.m.cancel(s.m.now)
+	st := s.result(PumpCancelled).State
+	if st.RetryingMS != 2000 {
+		t.Fatalf("state %+v", st)
+	}
+	s = perform(t, PumpInput{State: st, Limits: Limits{Silence: 24 * time.Hour}}, Options{Since: time.Hour, Now: func() time.Time { return began.Add(20 * time.Minute) }})
+	s.wait(9 * time.Minute)
+	s.attached()
+	s.hear(strings.Replace(retries, `"emittedAtMs":2000`, `"emittedAtMs":1742000`, 1))
+	s.wait(time.Minute + time.Second)
+	if r := s.result(TimedOut); r.Problem.Kind != protocol.EndNetwork {
+		t.Errorf("problem %+v", r.Problem)
 	}
 }

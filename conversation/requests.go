@@ -98,6 +98,13 @@ func (q *requests) fill(a *asked) {
 	if a.Method == methodFileApproval {
 		a.Changes = q.items.changes[q.st.keyOf(a.thread, a.item)]
 	}
+	if a.Kind == protocol.KindCommand && a.CWD == "" {
+		// The digest covers what people are shown.
+		a.CWD = q.in.Thread.CWD
+		if it := q.st.openItem(q.st.keyOf(a.thread, a.item)); it != nil && it.CWD != "" {
+			a.CWD = it.CWD
+		}
+	}
 	if a.Kind == protocol.KindElicitation && a.item == "" {
 		a.item = q.st.toolItem(q.st.keyOf(a.thread, "").thread)
 	}

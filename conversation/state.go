@@ -160,7 +160,7 @@ func (s PumpState) needs(counts func(OpenRequest) bool) int64 {
 
 func (s *PumpState) forgetProcess() {
 	s.Items, s.TurnID, s.Idle, s.Budget = nil, "", false, ""
-	s.ToolEnded, s.Retrying = false, ""
+	s.ToolEnded, s.Retrying, s.RetryingMS = false, "", 0
 	s.Spent.Over, s.Spent.CountedMS, s.Spent.Stopped = "", 0, false
 	s.Trimmed, s.Untrimmable = 0, false
 	s.TokenAsks, s.Login, s.Calls = nil, 0, nil

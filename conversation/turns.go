@@ -155,6 +155,9 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 		why = t.spending.exceeded(status)
 	}
 	why = t.opt.Redactor.problem(why)
+	if status != "completed" {
+		t.keepBroken()
+	}
 	t.end = &TurnEnd{
 		N: t.st.Turn, ID: t.st.TurnID, Status: status,
 		FinalText: t.st.FinalText, FinalTruncated: t.st.FinalTruncated,
@@ -188,6 +191,16 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.st.FinalAt, t.st.Structured = 0, false
 	t.st.TurnEffects, t.st.Foreign = false, false
 	t.quiet.modelSpoke()
+}
+
+// keepBroken adds the messages that were not finished to what the turn said.
+func (t *turns) keepBroken() {
+	for i := range t.st.Items {
+		if it := &t.st.Items[i]; it.Type == "agentMessage" && it.Thread == "" && it.Turn == t.st.Turn && it.Pos > 0 {
+			text, _ := t.items.said(it)
+			t.addFinal(text)
+		}
+	}
 }
 
 func (t *turns) statusChanged(p json.RawMessage) {

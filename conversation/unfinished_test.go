@@ -273,3 +273,42 @@ func TestWhatWasSaidBeforeTheWireWasLostIsTold(t *testing.T) {
 		t.Errorf("the turn had ended: %+v", got)
 	}
 }
+
+// The lines are of a stream that the provider cut after some words, until codex's retries
+// were used up.
+func TestFailedTurnKeepsWhatWasSaid(t *testing.T) {
+	lines := []string{
+		completed("a-0", "agentMessage", `,"text":"First."`),
+		started("a-1", "agentMessage", ""), says("a-1", "I was about "), says("a-1", "to say"),
+		wireEvent("error", `"error":{"message":"Reconnecting... 1/1","codexErrorInfo":{"responseStreamDisconnected":{"httpStatusCode":null}},"additionalDetails":"stream disconnected before completion"},"willRetry":true`),
+		wireEvent("thread/status/changed", `"status":{"type":"systemError"}`),
+		wireEvent("error", `"error":{"message":"stream disconnected before completion","codexErrorInfo":"other"},"willRetry":false`),
+	}
+	failed := turnDone("failed", `,"items":[],"error":{"message":"stream disconnected before completion","codexErrorInfo":"other"}`)
+	for how, end := range map[string]func(s *stage){
+		"failed":      func(s *stage) { s.hear(failed) },
+		"interrupted": func(s *stage) { s.hear(turnDone("interrupted", "")); s.wait(cleanGrace) },
+		"dead":        func(s *stage) { s.m.ended(time.Second) },
+	} {
+		s := perform(t, PumpInput{State: running()}, Options{})
+		s.hear(lines...)
+		end(s)
+		const want = "First.\n\nI was about to say"
+		if how == "dead" {
+			if r := s.result(ProcessEnded); r.State.FinalText != want {
+				t.Errorf("%s: %q", how, r.State.FinalText)
+			}
+		} else if r := s.result(TurnEnded); r.Turn.Status != how || r.Turn.FinalText != want || how == "failed" && r.Turn.Problem.Kind != "network" {
+			t.Errorf("%s: %+v", how, r.Turn)
+		}
+		if got := s.brokenOff(); len(got) != 1 || got[0].Text != "I was about to say" || got[0].Type != protocol.EntryAssistant {
+			t.Errorf("%s: on record %+v", how, got)
+		}
+	}
+	// What was finished later is said once.
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(append(lines, completed("a-1", "agentMessage", `,"text":"I was about to say it."`), failed)...)
+	if r := s.result(TurnEnded); r.Turn.FinalText != "First.\n\nI was about to say it." || len(s.brokenOff()) != 0 {
+		t.Errorf("%+v, %+v", r.Turn, s.brokenOff())
+	}
+}

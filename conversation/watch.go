@@ -28,6 +28,9 @@ func (w *watch) wake(soon func(time.Duration)) {
 		if w.quiet.counts() {
 			soon(w.quiet.since + w.lim.Quiet)
 		}
+		if w.quiet.unreached() {
+			soon(w.quiet.retried + w.lim.Retry)
+		}
 		if a := w.asks.all[askLife]; a != nil && a.sent {
 			soon(a.first + a.limit)
 		}
@@ -51,8 +54,10 @@ func (w *watch) expire() {
 		w.giveUp(TimedOut, problem(protocol.EndSilent, fmt.Sprintf("codex said nothing for %s, and did not answer %s within %s", w.lim.Silence, wire.MethodRead, w.lim.Request)))
 	case w.quiet.counts() && w.now-w.quiet.since >= w.lim.Quiet:
 		w.giveUp(TimedOut, problem(protocol.EndQuietAfterTool, fmt.Sprintf("the model said nothing for %s after a tool had ended", w.lim.Quiet)))
+	case w.quiet.unreached() && w.now-w.quiet.retried >= w.lim.Retry:
+		w.giveUp(TimedOut, problem(protocol.EndNetwork, fmt.Sprintf("codex did nothing but try again to reach its provider for %s: %s", w.lim.Retry, w.st.Retrying)))
 	case !w.st.waits() && w.now >= w.time.ends():
-		w.giveUp(TimedOut, problem(protocol.EndTurnTimeout, w.quiet.retried(fmt.Sprintf("the turn did not end within %s", w.lim.Turn))))
+		w.giveUp(TimedOut, problem(protocol.EndTurnTimeout, w.quiet.withRetry(fmt.Sprintf("the turn did not end within %s", w.lim.Turn))))
 	}
 }
 

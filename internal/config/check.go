@@ -178,7 +178,7 @@ func (c *Config) checkTimeouts() (p []Problem) {
 		off bool
 	}{
 		{"startup", c.Timeouts.StartUp, false}, {"request", c.Timeouts.Request, false}, {"silence", c.Timeouts.Silence, false},
-		{"quiet", c.Timeouts.Quiet, true}, {"turn", c.Timeouts.Turn, false},
+		{"quiet", c.Timeouts.Quiet, true}, {"retry", c.Timeouts.Retry, true}, {"turn", c.Timeouts.Turn, false},
 	} {
 		if off := t.off && t.is == 0; !off && (t.is < time.Second || t.is > 7*24*time.Hour) {
 			p = append(p, c.at("timeouts."+t.key, "%s is not between 1s and 168h", t.is))

@@ -163,6 +163,7 @@ type Timeouts struct {
 	Request time.Duration `yaml:"request"` // codex's answer to a request
 	Silence time.Duration `yaml:"silence"` // without output, before codex is asked for a sign of life
 	Quiet   time.Duration `yaml:"quiet"`   // of the model after a tool; 0 means no limit
+	Retry   time.Duration `yaml:"retry"`   // of codex's tries to reach its provider; 0 means no limit
 	Turn    time.Duration `yaml:"turn"`    // less the time in which it waits only for a person
 }
 
@@ -303,7 +304,7 @@ func Default() *Config {
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
 		Hosts:     Hosts{Check: 6 * time.Hour, Leftovers: 6 * time.Hour},
-		Timeouts:  Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 2 * time.Minute, Quiet: 30 * time.Minute, Turn: 24 * time.Hour},
+		Timeouts:  Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 2 * time.Minute, Quiet: 30 * time.Minute, Retry: 30 * time.Minute, Turn: 24 * time.Hour},
 		lines:     map[string]int{},
 	}
 }

@@ -195,7 +195,7 @@ log:
 	if want := (Hosts{Check: 6 * time.Hour}); !reflect.DeepEqual(c.Hosts, want) {
 		t.Errorf("read hosts %+v", c.Hosts)
 	}
-	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Turn: 24 * time.Hour}); c.Timeouts != want {
+	if want := (Timeouts{StartUp: time.Minute, Request: time.Minute, Silence: 90 * time.Second, Retry: 30 * time.Minute, Turn: 24 * time.Hour}); c.Timeouts != want {
 		t.Errorf("read timeouts %+v", c.Timeouts)
 	}
 	if c, err := Parse("empty.yaml", nil); err != nil || c.Zone != "default" || c.Limits.ConnectionsPerHost != 512 {

@@ -27,6 +27,7 @@ const (
 	EndBudget         = "budget"
 	EndHostLost       = "host_lost"
 	EndInterrupted    = "interrupted"
+	EndNetwork        = "network"
 	EndSandbox        = "sandbox"
 	EndVersion        = "version"
 	EndOther          = "other"
@@ -50,7 +51,7 @@ var Endings = []Ending{
 		"the provider or codex refused the request as malformed: check the prompt's size and the settings in the seed's config.toml"},
 	{EndSandbox, "the host cannot confine commands as the session asks",
 		"the host's sandbox does not work: run `ctl host check`, allow user namespaces there, or run the session with `--sandbox danger-full-access`"},
-	{"network", "the provider cannot be reached, failed (500), or cut its answer off, and codex's own retries are used up",
+	{EndNetwork, "the provider cannot be reached, failed (500), or cut its answer off, and codex's own retries are used up or lasted for --retry-timeout",
 		"codex could not reach its provider: check the network, proxy and base URL on the host (`ctl host exec`), then send the message again"},
 	{"protocol", "codex said something that cannot be understood, or lost the turn",
 		"codex said something that this version of fairlead does not understand: see `ctl transcript`, and compare the host's codex with `ctl status`"},

@@ -66,6 +66,9 @@ type Watchdogs struct {
 	Request time.Duration `json:"request,omitempty"` // for codex to answer a request or take a message; 60 s
 	Silence time.Duration `json:"silence,omitempty"` // without output, before codex is asked for a sign of life; 2 min
 	Quiet   time.Duration `json:"quiet,omitempty"`   // of the model after a tool ended; 30 min; negative means no limit
+	// Retry bounds a turn in which codex only tries again to reach its provider; 30 min;
+	// negative means no limit.
+	Retry time.Duration `json:"retry,omitempty"`
 }
 
 // Bounds of a watchdog.

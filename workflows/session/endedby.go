@@ -11,7 +11,7 @@ var endedByKind = map[string]string{
 	// What a process said before it ended, or before it was found mute.
 	protocol.EndAuth: protocol.EndedByProcess, protocol.EndQuota: protocol.EndedByProcess, protocol.EndSandbox: protocol.EndedByProcess, protocol.EndVersion: protocol.EndedByProcess,
 	"start_timeout": protocol.EndedByWatchdog, "request_timeout": protocol.EndedByWatchdog, protocol.EndTurnTimeout: protocol.EndedByWatchdog,
-	"silent": protocol.EndedByWatchdog, "quiet_after_tool": protocol.EndedByWatchdog,
+	"silent": protocol.EndedByWatchdog, "quiet_after_tool": protocol.EndedByWatchdog, protocol.EndNetwork: protocol.EndedByWatchdog,
 }
 
 func (s *turnsPart) endedBy(status string, f *protocol.Failure) string {

@@ -13,10 +13,10 @@ import (
 
 // watchdogFlags are time limits for codex and the model. The config has the defaults.
 type watchdogFlags struct {
-	startup, request, silence, quiet time.Duration
-	onLimit                          string
-	given                            func(flag string) bool // nil: all count as given
-	turnBound                        bool                   // the budget limits a turn's time
+	startup, request, silence, quiet, retry time.Duration
+	onLimit                                 string
+	given                                   func(flag string) bool // nil: all count as given
+	turnBound                               bool                   // the budget limits a turn's time
 }
 
 func (f *watchdogFlags) add(c *cobra.Command) {
@@ -26,6 +26,7 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.request, "request-timeout", d.Request, "codex has to answer a request, or take a message, so soon")
 	fl.DurationVar(&f.silence, "silence-timeout", d.Silence, "codex is asked for a sign of life after so long without a word")
 	fl.DurationVar(&f.quiet, "quiet-timeout", d.Quiet, "the model has to go on so soon after a tool has ended; 0 is any time")
+	fl.DurationVar(&f.retry, "retry-timeout", d.Retry, "a turn may last so long in which codex only tries again to reach its provider; 0 is any time")
 	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail; wait (for its end, at most 6h or as long as the policy says, and say the same again); or switch (when a quota ends, go on with the next healthy seed of --seed-pool, else wait); default: as the policy says, else fail")
 }
 
@@ -46,12 +47,13 @@ func (f *watchdogFlags) set(opt *session.Options, conf config.Timeouts) error {
 		{"request-timeout", f.request, conf.Request, &opt.Watchdogs.Request},
 		{"silence-timeout", f.silence, conf.Silence, &opt.Watchdogs.Silence},
 		{"quiet-timeout", f.quiet, conf.Quiet, &opt.Watchdogs.Quiet},
+		{"retry-timeout", f.retry, conf.Retry, &opt.Watchdogs.Retry},
 	} {
 		d := w.conf
 		if f.given == nil || f.given(w.flag) {
 			d = w.is
 		}
-		off := w.flag == "quiet-timeout" && d == 0
+		off := (w.flag == "quiet-timeout" || w.flag == "retry-timeout") && d == 0
 		if !off && (d < protocol.LeastWatch || d > protocol.MostWatch) {
 			return core.Usage("--%s %s is not between %s and %s", w.flag, d, protocol.LeastWatch, protocol.MostWatch)
 		}
