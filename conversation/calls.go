@@ -13,8 +13,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// The calls part serves codex's calls of our tools. It owns Calls and Progress of the
-// state, and may call the autos and the requests.
+// The calls part serves codex's calls of our tools. It owns Calls, Progress and Finish of
+// the state, and may call the autos and the requests.
 type calls struct {
 	*core
 	autos    *autos
@@ -60,6 +60,8 @@ func (t *calls) toolCalled(msg *wire.Message) {
 		t.requests.demand(msg, readHumanQuestion)
 	case protocol.ToolProgress:
 		t.autos.add(msg.ID, wire.Outgoing{ID: msg.ID, Result: toolAnswer(t.progress(p.Args))})
+	case protocol.ToolFinish:
+		t.autos.add(msg.ID, wire.Outgoing{ID: msg.ID, Result: toolAnswer(t.finish(p))})
 	case protocol.ToolDeliver:
 		t.open(msg.ID, p)
 	default:

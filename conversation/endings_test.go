@@ -36,6 +36,7 @@ var producedBy = map[string]string{
 	"thread_busy":           "busyThreadIsRefused",
 	protocol.EndHostLost:    "TestASessionOutlivesItsHost",
 	protocol.EndInterrupted: "interruptEndsTurnAndItsCommand",
+	protocol.EndAgentFailed: "finishedTurnCountsAsTheAgentSays",
 	"version":               "TestPumpOpensNoThreadWithAVersionOutside",
 }
 

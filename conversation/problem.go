@@ -16,6 +16,13 @@ func problem(kind, message string) *protocol.Problem {
 	return &protocol.Problem{Kind: kind, Message: message, Hint: protocol.HintOf(kind)}
 }
 
+func orProblem(p, or *protocol.Problem) *protocol.Problem {
+	if p == nil {
+		return or
+	}
+	return p
+}
+
 // cutProblem shortens p for a workflow; the transcript has all of it.
 func cutProblem(p *protocol.Problem) *protocol.Problem {
 	if p == nil {

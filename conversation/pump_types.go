@@ -120,6 +120,8 @@ type PumpState struct {
 	// first, at most maxAgents.
 	Notices Noticed       `json:"notices,omitzero"`
 	Agents  []AgentThread `json:"agents,omitempty"`
+	// Finish is the agent's newest word on how the running turn ends.
+	Finish *protocol.Finish `json:"finish,omitempty"`
 	// Idle says that codex reports the thread idle during the turn.
 	Idle  bool  `json:"idle,omitempty"`
 	Tally Tally `json:"tally,omitzero"`
@@ -394,7 +396,10 @@ type TurnEnd struct {
 	Tools   int      `json:"tools,omitempty"`
 	Touched []string `json:"touched,omitempty"`
 	// Foreign says that codex began the turn by itself and took no Send into it.
-	Foreign     bool  `json:"foreign,omitempty"`
-	StartedAtMS int64 `json:"started_at_ms,omitempty"`
-	EndedAtMS   int64 `json:"ended_at_ms,omitempty"`
+	Foreign bool `json:"foreign,omitempty"`
+	// Finish is what the agent declared, or nil. Of a turn that it declared failed, Status
+	// is failed although codex says completed.
+	Finish      *protocol.Finish `json:"finish,omitempty"`
+	StartedAtMS int64            `json:"started_at_ms,omitempty"`
+	EndedAtMS   int64            `json:"ended_at_ms,omitempty"`
 }

@@ -117,6 +117,36 @@ func ourToolsAreCalled(t *testing.T, c *codex) {
 	if len(b.calls) != 8 || len(ids) != 8 {
 		t.Errorf("carried out %d calls, %d of them different", len(b.calls), len(ids))
 	}
+	finishedTurnCountsAsTheAgentSays(t, c)
+}
+
+// finishedTurnCountsAsTheAgentSays shows that a turn which codex completes fails if the
+// agent declares it failed, and that its word on one turn is not one on the next.
+func finishedTurnCountsAsTheAgentSays(t *testing.T, c *codex) {
+	k := c.talk(t, scriptedmodel.Serve(t, `
+rules:
+  - when: {exact: impossible}
+    steps:
+      - call: {name: finish, arguments: {outcome: failed, summary: there is no compiler}}
+      - say: "{{ .LastToolOutput }} Sorry."
+  - when: {exact: easy}
+    steps:
+      - call: {name: finish, arguments: {outcome: done, summary: all tests pass}}
+      - say: good
+  - reply: plain
+`))
+	k.spec.Tools = []string{protocol.ToolFinish}
+	r := k.pump(TurnEnded, turn(1, "m-1", "impossible"))
+	if p := r.Turn.Problem; r.Turn.Status != "failed" || p == nil || p.Kind != protocol.EndAgentFailed || !strings.Contains(p.Message, "no compiler") || r.Turn.FinalText != "Taken. End your turn now. Sorry." {
+		t.Errorf("turn %+v, problem %+v", r.Turn, p)
+	}
+	r = k.pump(TurnEnded, turn(2, "m-2", "easy"))
+	if f := r.Turn.Finish; r.Turn.Status != "completed" || r.Turn.Problem != nil || f == nil || f.Outcome != protocol.FinishDone || f.Summary != "all tests pass" {
+		t.Errorf("turn %+v", r.Turn)
+	}
+	if r = k.pump(TurnEnded, turn(3, "m-3", "go on")); r.Turn.Status != "completed" || r.Turn.Finish != nil {
+		t.Errorf("turn %+v", r.Turn)
+	}
 }
 
 // In toolReplyOfADeadPump the pump dies after the tool had its effect, before or after it

@@ -51,6 +51,16 @@ var toolSpecs = map[string]wire.ToolSpec{
 			`"description":{"type":"string","description":"One or two sentences on what it is."}},` +
 			`"required":["path"],"additionalProperties":false}`),
 	},
+	protocol.ToolFinish: {
+		Description: "Say how your task ended, as the last thing before you end your turn. " +
+			"The outcome is `done` if you did all that was asked, and `failed` if you could not: the turn then counts as failed for the person and the programs that gave you the task, " +
+			"so do not call failed what is merely imperfect, and do not call done what was not done. " +
+			"The summary is shown beside the outcome. It answers at once, and a later call replaces an earlier one.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"outcome":{"type":"string","enum":["done","failed"]},` +
+			`"summary":{"type":"string","description":"A few sentences on what was done, or on why it failed and what is missing; at most 2048 bytes."}},` +
+			`"required":["outcome","summary"],"additionalProperties":false}`),
+	},
 	protocol.ToolProgress: {
 		Description: "Tell the person you work for how far you are, in one short line that replaces the last one. " +
 			"Call it when a step of longer work begins or ends, not more than about once a minute. It answers at once.",

@@ -43,7 +43,7 @@ func (t *turns) begin(id string, n int) {
 	t.fault = nil
 	t.st.TurnItems, t.st.TurnUsage, t.st.TurnStartedMS = 0, protocol.Usage{}, t.st.AtMS
 	t.st.FinalText, t.st.FinalTruncated, t.st.DiffStat, t.st.Idle = "", false, "", false
-	t.st.TurnEffects, t.st.Progress = false, nil
+	t.st.TurnEffects, t.st.Progress, t.st.Finish = false, nil, nil
 	t.st.TurnTools, t.st.Touched = 0, nil
 	t.st.FinalAt, t.st.Structured, t.st.Foreign, t.st.Unsaid = 0, t.delivery.structured(n), false, false
 	t.quiet.modelSpoke()
@@ -165,6 +165,8 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 		FinalAt: t.st.FinalAt, Structured: t.st.Structured, Tools: t.st.TurnTools, Touched: t.st.Touched,
 		Effects: t.st.TurnEffects, Foreign: t.st.Foreign, StartedAtMS: t.st.TurnStartedMS, EndedAtMS: t.st.AtMS,
 	}
+	t.declared(t.end)
+	status, why = t.end.Status, orProblem(why, t.end.Problem)
 	t.endedAt = t.now
 	if t.line.End > t.st.Cursor.Offset { // otherwise no line reported the end
 		t.items.recordUnfinished(status != "completed")
@@ -189,7 +191,7 @@ func (t *turns) endTurn(status string, why *protocol.Problem) {
 	t.spending.clear()
 	t.time.turnEnds()
 	t.st.FinalAt, t.st.Structured = 0, false
-	t.st.TurnEffects, t.st.Foreign = false, false
+	t.st.TurnEffects, t.st.Foreign, t.st.Finish = false, false, nil
 	t.quiet.modelSpoke()
 }
 

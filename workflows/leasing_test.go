@@ -125,6 +125,31 @@ func TestAnAuthFailureOfATurnIsToldToTheSeed(t *testing.T) {
 	}
 }
 
+// A turn that the agent declares failed fails, and its login has worked.
+func TestATurnThatTheAgentDeclaresFailedIsFailed(t *testing.T) {
+	declares := func(_ context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
+		out, err := endsTurn("failed", "Sorry.")(context.Background(), in)
+		out.Pump.Turn.Finish = &protocol.Finish{Turn: 2, Outcome: protocol.FinishFailed, Summary: "there is no compiler"}
+		out.Pump.Turn.Problem = &protocol.Problem{Kind: protocol.EndAgentFailed, Message: "the agent declared its task failed: there is no compiler", Hint: "say where it is"}
+		return out, err
+	}
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, failsAuth, declares)
+	w.at(time.Minute, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Minute, func() { w.send(protocol.SignalMessage, hello("m2")) })
+	w.at(3*time.Minute, func() {
+		v := query[protocol.TurnView](w, protocol.QueryTurn, protocol.TurnQuery{N: 2})
+		if v.Status != "failed" || v.Finish == nil || v.Finish.Summary != "there is no compiler" || v.Error == nil || v.Error.Kind != protocol.EndAgentFailed || v.FinalText != "Sorry." {
+			t.Errorf("turn is %+v", v)
+		}
+	})
+	w.ends(10 * time.Minute)
+	w.start(session.Options{Seed: "team", Tools: []string{protocol.ToolFinish}})
+	if len(w.reports) != 2 || w.reports[1].Verdict != lease.VerdictAlive {
+		t.Errorf("reported %+v", w.reports)
+	}
+}
+
 func TestACodexThatIsNotLoggedInIsToldToTheSeed(t *testing.T) {
 	w := newWorld(t)
 	w.fake.pumps = append(w.fake.pumps, refuses("auth", protocol.Decided))

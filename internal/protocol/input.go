@@ -44,12 +44,29 @@ const NoteChars = 300
 const MaxSchema = 64 << 10
 
 // Tools names Fairlead's tools.
-var Tools = []string{ToolAskHuman, ToolDeliver, ToolProgress}
+var Tools = []string{ToolAskHuman, ToolDeliver, ToolFinish, ToolProgress}
 
 // Tools that a session may offer to codex. They are dynamic tools, which every supported
 // codex has: thread/start defines them, and the thread keeps them.
 const (
 	ToolAskHuman = "ask_human" // asks a person, as a Request
 	ToolDeliver  = "deliver"
+	ToolFinish   = "finish" // says how the task ended
 	ToolProgress = "report_progress"
 )
+
+// A Finish is the agent's own word, by the tool finish, on how the task of a turn ended.
+type Finish struct {
+	Turn    int    `json:"turn,omitempty"`
+	Outcome string `json:"outcome"` // FinishDone or FinishFailed
+	Summary string `json:"summary"`
+}
+
+// Outcomes of a Finish. A completed turn that is declared failed is a failed turn.
+const (
+	FinishDone   = "done"
+	FinishFailed = "failed"
+)
+
+// MaxFinish bounds the summary of a Finish, in bytes.
+const MaxFinish = 2 << 10

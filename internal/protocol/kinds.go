@@ -27,6 +27,7 @@ const (
 	EndBudget         = "budget"
 	EndHostLost       = "host_lost"
 	EndInterrupted    = "interrupted"
+	EndAgentFailed    = "agent_failed"
 	EndNetwork        = "network"
 	EndSandbox        = "sandbox"
 	EndVersion        = "version"
@@ -79,6 +80,8 @@ var Endings = []Ending{
 		"the host is out of reach: `ctl session resume ID` goes on on another host, from the newest snapshot"},
 	{EndInterrupted, "somebody interrupted the turn, or the session was closed",
 		"the turn was ended on purpose: send a message to go on"},
+	{EndAgentFailed, "the agent itself declared its task failed, with the tool finish",
+		"the agent could not do its task: read its summary, and send a message with what it lacks"},
 	{EndVersion, "the host's codex is outside the versions that are supported, or lacks what the session needs",
 		"provision the host with the pinned codex: `ctl host provision`"},
 	{EndOther, "none of these",

@@ -217,6 +217,8 @@ type TurnView struct {
 	FollowedBy int       `json:"followed_by,omitempty"` // turn that continues this one
 	// EndedBy is an EndedBy constant, or "".
 	EndedBy string `json:"ended_by,omitempty"`
+	// Finish is what the agent declared by the tool finish, or nil.
+	Finish *Finish `json:"finish,omitempty"`
 }
 
 // Done reports whether the turn has ended.

@@ -79,7 +79,7 @@ type Options struct {
 	// seed of the pool. If empty, policies
 	// decide; the default is fail.
 	OnLimit string `json:"on_limit,omitempty"`
-	// Tools are our tools that codex may call: ask_human, deliver, report_progress.
+	// Tools are our tools that codex may call: ask_human, deliver, finish, report_progress.
 	Tools []string `json:"tools,omitempty"`
 	// From is the snapshot from which the session is forked.
 	From string `json:"from,omitempty"`

@@ -340,7 +340,7 @@ func (s *leasesPart) seedShown(began time.Time, status string, p *protocol.Probl
 	case p != nil && p.Kind == "auth" && p.Passing: // this shows nothing about the seed
 	case p != nil && p.Kind == "auth":
 		s.doubtSeed(p.Message, p.Hint)
-	case status == "completed" && p == nil:
+	case status == "completed" && p == nil, p != nil && p.Kind == protocol.EndAgentFailed:
 		s.st.SeedProven = began
 		if s.st.SeedDoubted {
 			s.st.SeedDoubted = false

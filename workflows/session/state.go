@@ -260,6 +260,11 @@ func (st *State) fit(beside int) {
 		if t := &st.Turns[i]; len(t.FinalText) > 1<<10 {
 			t.FinalText, t.FinalTruncated = kit.Cut(t.FinalText, 1<<10), true
 		}
+		if f := st.Turns[i].Finish; f != nil && len(f.Summary) > 256 {
+			short := *f
+			short.Summary = kit.Cut(f.Summary, 256)
+			st.Turns[i].Finish = &short
+		}
 	}
 	for i := range st.Approvals {
 		if a := &st.Approvals[i]; !st.live(*a) {

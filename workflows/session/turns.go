@@ -216,7 +216,7 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 func endTurn(v *protocol.TurnView, t *conversation.TurnEnd, now time.Time) {
 	v.TurnID, v.FinalText, v.FinalTruncated = t.ID, t.FinalText, t.FinalTruncated
 	v.Items, v.DiffStat = t.Items, t.DiffStat
-	v.Structured, v.FinalAt = t.Structured, t.FinalAt
+	v.Structured, v.FinalAt, v.Finish = t.Structured, t.FinalAt, t.Finish
 	v.Usage = protocol.UsageView{Input: t.Usage.Input, Output: t.Usage.Output, Cached: t.Usage.Cached, Turns: 1}
 	v.EndedAt = now
 	if t.StartedAtMS > 0 {
@@ -236,6 +236,9 @@ func (s *turnsPart) giveUpTurn(status string, f *protocol.Failure) {
 	s.mayHaveDone(s.st.Pump.TurnEffects, status == "failed" || p != nil && !p.maybe())
 	s.endTurn(status, f, func(v *protocol.TurnView) {
 		v.TurnID, v.FinalText, v.FinalTruncated = s.st.Pump.TurnID, s.st.Pump.FinalText, s.st.Pump.FinalTruncated
+		if f := s.st.Pump.Finish; f != nil && f.Turn == s.st.TurnN {
+			v.Finish = f
+		}
 	})
 	s.note(conversation.Note{Type: "state", Text: fmt.Sprintf("turn %d ended as %s", s.st.TurnN, status), Data: failureData(f)})
 	s.st.Pump.TurnID, s.st.Pump.Foreign = "", false

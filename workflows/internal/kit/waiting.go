@@ -32,7 +32,7 @@ var lastingKinds = []string{
 	protocol.RefusedDead, protocol.RefusedLost, protocol.RefusedSuspect, "closed", "terminated", Unsent,
 	protocol.EndAuth, protocol.EndQuota, protocol.EndRateLimit, protocol.EndModelNotFound, protocol.EndRequestTimeout,
 	protocol.EndTurnTimeout, protocol.EndSilent, protocol.EndQuietAfterTool, protocol.EndOversize, protocol.EndInterrupted,
-	protocol.EndOther, "context_window", "bad_request", "protocol", "thread_missing", "version",
+	protocol.EndOther, protocol.EndAgentFailed, "context_window", "bad_request", "protocol", "thread_missing", "version",
 }
 
 // FailurePasses reports whether waiting can mend a failure, so that the session tries
