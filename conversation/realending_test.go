@@ -39,7 +39,7 @@ rules:
 		t.Fatalf("%+v", r)
 	}
 	r := k.pump(TurnEnded, Send{ID: "i-1", Kind: SendInterrupt})
-	if r.Turn.Status != "interrupted" || r.Turn.FinalText != "" {
+	if r.Turn.Status != "interrupted" {
 		t.Errorf("turn %+v", r.Turn)
 	}
 	var got []protocol.Entry
@@ -49,7 +49,11 @@ rules:
 		}
 	}
 	if len(got) != 1 || got[0].Status != "interrupted" || !strings.HasPrefix(got[0].Text, text) || len(got[0].Text) != saying() {
-		t.Errorf("on record: %+v, streamed %d bytes", got, saying())
+		t.Fatalf("on record: %+v, streamed %d bytes", got, saying())
+	}
+	// What both pumps heard of the message is the turn's final text, once.
+	if r.Turn.FinalText != got[0].Text || r.Turn.FinalTruncated {
+		t.Errorf("final text %q, on record %q", r.Turn.FinalText, got[0].Text)
 	}
 }
 
