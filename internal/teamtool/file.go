@@ -85,7 +85,7 @@ func Read(text string) ([]protocol.TeamTool, error) {
 		return nil, err
 	}
 	for _, t := range tools {
-		if _, err := compile(t.Schema); err != nil {
+		if _, _, err := compile(t.Schema); err != nil {
 			return nil, fmt.Errorf("tool %s: its schema: %w", t.Name, err)
 		}
 		if _, err := parseURL(t.Webhook); err != nil {

@@ -16,42 +16,56 @@ import (
 
 const here = "schema.json"
 
-func compile(schema json.RawMessage) (*jsonschema.Schema, error) {
+func compile(schema json.RawMessage) (*jsonschema.Schema, size, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
-		return nil, err
+		return nil, size{}, err
+	}
+	n, err := measure(doc)
+	if err != nil {
+		return nil, n, err
 	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(nowhere{})
 	if err := c.AddResource(here, doc); err != nil {
-		return nil, err
+		return nil, n, err
 	}
 	s, err := c.Compile(here)
 	var meta *jsonschema.SchemaValidationError
 	var invalid *jsonschema.ValidationError
 	if errors.As(err, &meta) && errors.As(meta.Err, &invalid) {
-		return nil, errors.New("it is not a JSON schema: " + first(invalid))
+		return nil, n, errors.New("it is not a JSON schema: " + first(invalid))
 	}
-	return s, err
+	return s, n, err
 }
 
 // nowhere loads no schemas.
 type nowhere struct{}
 
 func (nowhere) Load(url string) (any, error) {
-	return nil, fmt.Errorf("it refers to %.200s, and other documents are not loaded: put the definitions under $defs", url)
+	return nil, fmt.Errorf("it refers to %.200s, and other documents are not loaded", url)
 }
 
-// CheckArgs refuses arguments that do not match the tool's schema. The error is for the
-// model.
+// CheckArgs refuses arguments that do not match the tool's schema, or are too large. The
+// error is for the model.
 func CheckArgs(t protocol.TeamTool, args json.RawMessage) error {
-	s, err := compile(t.Schema)
+	if len(args) > MaxArgs {
+		return fmt.Errorf("they have %d bytes, at most %d are taken", len(args), MaxArgs)
+	}
+	s, size, err := compile(t.Schema)
 	if err != nil {
 		return fmt.Errorf("the tool's own schema cannot be used: %w", err)
 	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(args))
 	if err != nil {
 		return errors.New("the arguments are not JSON")
+	}
+	n, err := values(v)
+	if err != nil {
+		return err
+	}
+	if n*size.parts > maxSteps {
+		return fmt.Errorf("they have %d values, and a schema as large as this takes at most %d", n, maxSteps/size.parts)
 	}
 	if err := s.Validate(v); err != nil {
 		var invalid *jsonschema.ValidationError
@@ -68,5 +82,5 @@ func first(e *jsonschema.ValidationError) string {
 	for len(e.Causes) > 0 {
 		e = e.Causes[0]
 	}
-	return fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
+	return cut(fmt.Sprintf("at /%s: %s", strings.Join(e.InstanceLocation, "/"), e.ErrorKind.LocalizedString(message.NewPrinter(language.English))), maxWhy)
 }
