@@ -29,12 +29,26 @@ func touched(diff string, watched []WatchedFiles) (names []string) {
 	return names
 }
 
-// pathsOf returns the paths in the rest of a "diff --git" line: a/old b/new.
+// Bounds of a "diff --git" line, which a host wrote: a longer line touches nothing, and of a
+// line with more " b/" only the first are tried.
+const (
+	maxDiffLine = 16 << 10
+	maxDiffCuts = 16
+)
+
+// pathsOf returns the paths in the rest of a "diff --git" line: a/old b/new. If a path
+// contains " b/", the line can be cut in several ways, and one of them is right.
 func pathsOf(rest string) (paths []string) {
-	for i := range len(rest) {
-		if old, renamed := strings.CutPrefix(rest[:i], "a/"); renamed && strings.HasPrefix(rest[i:], " b/") {
-			paths = append(paths, old, rest[i+len(" b/"):]) // a path may contain " b/": then one cut of several is right
+	if len(rest) > maxDiffLine || !strings.HasPrefix(rest, "a/") {
+		return nil
+	}
+	for at, n := 0, 0; n < maxDiffCuts; n++ {
+		i := strings.Index(rest[at:], " b/")
+		if i < 0 {
+			break
 		}
+		paths = append(paths, rest[len("a/"):max(at+i, len("a/"))], rest[at+i+len(" b/"):])
+		at += i + len(" b/")
 	}
 	return paths
 }

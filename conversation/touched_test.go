@@ -2,6 +2,7 @@ package conversation
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -17,5 +18,17 @@ func TestATurnsDiffTellsWhichWatchedFilesItTouches(t *testing.T) {
 		if slices.Contains(got, "w") != want || slices.Contains(got, "other") {
 			t.Errorf("%q: %q", pattern, got)
 		}
+	}
+}
+
+func TestADiffLineOfAHostIsBounded(t *testing.T) {
+	if got := pathsOf("a/" + strings.Repeat(" b/", 1<<20)); got != nil {
+		t.Errorf("%d paths of a line of 3 MiB", len(got))
+	}
+	if got := pathsOf("a/" + strings.Repeat(" b/", 1000)); len(got) != 2*maxDiffCuts {
+		t.Errorf("%d paths", len(got))
+	}
+	if got := pathsOf("a b/"); got != nil {
+		t.Errorf("%q", got)
 	}
 }

@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -98,6 +99,25 @@ func TestNoFollowUpGoesOnWithATurnThatDidNotComplete(t *testing.T) {
 	w.start(session.Options{FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 1}}})
 	views := w.view().FollowUps
 	if len(w.children) != 0 || len(views) != 1 || views[0].State != "failed" || views[0].Error == nil || !strings.Contains(views[0].Error.Message, "turn 2 was interrupted before a snapshot had turn 1") {
+		t.Errorf("started were %+v, and shown are %+v", w.children, views)
+	}
+}
+
+func TestNoFollowUpGoesOnWithASnapshotFromBeforeItsTurn(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, endsTurn("completed", ""), endsTurn("completed", ""))
+	w.at(50*time.Millisecond, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.once("the first turn is kept", func() bool { v := w.view().Snapshot; return v != nil && v.Turn == 1 }, func() {
+		w.fake.fail("snapshot", errors.New("the store is away"))
+		w.send(protocol.SignalMessage, hello("m2"))
+	})
+	w.fake.ends = func(places.CloseSessionInput) (places.CloseSessionResult, error) { // its host is lost: the pool cleans it
+		return places.CloseSessionResult{Archive: "s1.snap-1"}, nil
+	}
+	w.whenTurn(2, "completed", func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) })
+	w.start(session.Options{FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 2}}})
+	views := w.view().FollowUps
+	if len(w.children) != 0 || len(views) != 1 || views[0].Error == nil || !strings.Contains(views[0].Error.Message, "no snapshot has turn 2") {
 		t.Errorf("started were %+v, and shown are %+v", w.children, views)
 	}
 }

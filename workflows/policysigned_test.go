@@ -288,3 +288,33 @@ func TestABrokenPolicyDoesNotStartASession(t *testing.T) {
 		}
 	}
 }
+
+func TestTheSignatureOfAnApproverIsOnRecordWithTheDecision(t *testing.T) {
+	w := newWorld(t)
+	w.fake.pumps = append(w.fake.pumps, asks("one"), endsTurn("completed", ""))
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(2*time.Second, func() {
+		w.takes(w.send(protocol.SignalDecide, w.signed("bob", protocol.Decide{Approval: "s1.1", Outcome: "accept", Scope: "session"})))
+		w.takes(w.send(protocol.SignalDecide, w.signed("cyd", protocol.Decide{Approval: "s1.1", Outcome: "decline"})))
+	})
+	w.at(3*time.Second, func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.start(session.Options{Policy: approvedBy(t, "required: 2\n", "ann", "bob", "cyd")})
+	var got []string
+	for _, r := range recorded(t, w.fake.records, w.lastView().Audit) { // which verifies the signatures
+		if d := r.Decision; d != nil {
+			key, err := sshsig.Holds([]byte(d.Signature), nil, sshsig.Namespace, []byte(d.Message))
+			if err != nil || len(d.Digest) == 0 {
+				t.Errorf("%+v: %v", d, err)
+				continue
+			}
+			for _, who := range []string{"bob", "cyd"} {
+				if _, line := keyOf(t, who); line == strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key))) {
+					got = append(got, who+" "+d.Outcome+" "+d.Scope+" "+d.Approval)
+				}
+			}
+		}
+	}
+	if want := []string{"bob accept session s1.1", "cyd decline  s1.1"}; !slices.Equal(got, want) {
+		t.Errorf("on record are %q, not %q", got, want)
+	}
+}

@@ -26,6 +26,7 @@ import (
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/sshsig"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -49,6 +50,9 @@ func signedChain(t *testing.T, key ssh.Signer, entity string) audit.Chain {
 		}
 		r := audit.OfCommand(object, "message", "session.message", raw, at)
 		r.Principal, r.Outcome = "ann", audit.Accepted
+		if i == 0 {
+			r.Decision = signedDecision(t, key)
+		}
 		c.Add(r)
 		if i == 1 {
 			r = audit.OfCommand(object, "close", "session.close", []byte(`{"by":"ann"}`), at)
@@ -57,6 +61,20 @@ func signedChain(t *testing.T, key ssh.Signer, entity string) audit.Chain {
 		}
 	}
 	return c
+}
+
+// signedDecision is the word of an approver.
+func signedDecision(t *testing.T, key ssh.Signer) *audit.Decision {
+	t.Helper()
+	message, err := sshsig.Decision{Session: "s1", Approval: "s1.1", AskedAt: audit.TimeText(auditNoon), Digest: "d", Outcome: "decline", Scope: "once"}.Message()
+	if err != nil {
+		t.Fatal(err)
+	}
+	armored, err := sshsig.Sign(key, sshsig.Namespace, message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &audit.Decision{Approval: "s1.1", Digest: "d", Outcome: "decline", Message: string(message), Signature: string(armored)}
 }
 
 // An archive is a stack whose worker has a store with records, and whose session s1 tells
@@ -368,7 +386,7 @@ func (a *archive) byHand(t *testing.T) {
 			scripts = append(scripts, text)
 		}
 	}
-	if len(scripts) != 2 || !strings.Contains(scripts[0], "sha256sum") || !strings.Contains(scripts[1], "ssh-keygen -Y verify") {
+	if len(scripts) != 3 || !strings.Contains(scripts[2], "-n fairlead-decision@fairlead.dev") || !strings.Contains(scripts[0], "sha256sum") || !strings.Contains(scripts[1], "ssh-keygen -Y verify") {
 		t.Fatalf("the page has other scripts than this test knows: %q", scripts)
 	}
 	dir := t.TempDir()
@@ -403,20 +421,24 @@ func (a *archive) byHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, err := filepath.Glob(filepath.Join(at, "*.sig"))
-	if err != nil || len(found) != 4 {
+	if err != nil || len(found) != 5 {
 		t.Fatalf("%d signatures, %v", len(found), err)
 	}
 	for _, file := range found {
-		n := strings.TrimSuffix(filepath.Base(file), ".sig")
-		script := strings.ReplaceAll(scripts[1], "3.", n+".")
-		if got, err := sh(at, script); err != nil || !strings.Contains(got, `signature for ann`) {
+		n, decides := strings.CutSuffix(strings.TrimSuffix(filepath.Base(file), ".sig"), ".decision")
+		of, script, says := n+".message", scripts[1], `signature for ann`
+		if decides {
+			of, script, says = n+".decision", scripts[2], `Good "fairlead-decision@fairlead.dev" signature`
+		}
+		script = strings.ReplaceAll(script, "3.", n+".")
+		if got, err := sh(at, script); err != nil || !strings.Contains(got, says) {
 			t.Errorf("record %s: ssh-keygen says %q, %v", n, got, err)
 		}
-		message, err := os.ReadFile(filepath.Join(at, n+".message"))
+		message, err := os.ReadFile(filepath.Join(at, of))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(filepath.Join(at, n+".message"), bytes.Replace(message, []byte("ann"), []byte("bob"), 1), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(at, of), bytes.Replace(message, []byte("n"), []byte("m"), 1), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := sh(at, script); err == nil {

@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -11,6 +12,7 @@ import (
 	"unicode/utf8"
 
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // The outcomes of a record.
@@ -51,6 +53,51 @@ type Record struct {
 	Outcome   string   `json:"outcome"`
 	Reason    string   `json:"reason"`
 	Evidence  Evidence `json:"evidence"`
+	// Decision is what a command that decides an approval says.
+	Decision *Decision `json:"decision,omitempty"`
+}
+
+// A Decision is the word of an approver. Signature is that of a policy that names approvers:
+// one of ssh-keygen -Y sign, in the namespace of sshsig.Decision, of Message.
+type Decision struct {
+	Approval  string `json:"approval"`
+	Digest    string `json:"digest"` // of the request
+	Outcome   string `json:"outcome"`
+	Scope     string `json:"scope,omitempty"`
+	Message   string `json:"message,omitempty"`
+	Signature string `json:"signature,omitempty"`
+	// Cut says that the signature is too long for a record: then it is its digest.
+	Cut bool `json:"cut,omitempty"`
+}
+
+// bounded returns the decision with texts that a record has room for.
+func (d Decision) bounded() *Decision {
+	for _, text := range []*string{&d.Approval, &d.Digest, &d.Outcome, &d.Scope} {
+		*text = clip(*text, maxText)
+	}
+	d.Message = clip(d.Message, 4<<10)
+	if len(d.Signature) > maxSignature {
+		d.Signature, d.Cut = digest(d.Signature), true
+	}
+	return &d
+}
+
+// proven reports whether the approver's signature is of what the record says.
+func (d *Decision) proven() error {
+	if d == nil || d.Signature == "" || d.Cut {
+		return nil
+	}
+	var said sshsig.Decision
+	if err := json.Unmarshal([]byte(d.Message), &said); err != nil {
+		return fmt.Errorf("the message that its approver signed cannot be read: %w", err)
+	}
+	if said.Approval != d.Approval || said.Digest != d.Digest || said.Outcome != d.Outcome || said.Scope != cmp.Or(d.Scope, "once") {
+		return errors.New("its approver signed another decision")
+	}
+	if _, err := sshsig.Holds([]byte(d.Signature), nil, sshsig.Namespace, []byte(d.Message)); err != nil {
+		return fmt.Errorf("the approver's signature is not of its message: %w", err)
+	}
+	return nil
 }
 
 // Evidence proves a record. Without a signature it only says what was asked.
@@ -66,9 +113,10 @@ type Evidence struct {
 
 // Bounds of records.
 const (
-	MaxLine   = 32 << 10
-	maxText   = 512 // principal, object, verb, entity
-	maxReason = 1000
+	MaxLine      = 32 << 10
+	maxText      = 512 // principal, object, verb, entity
+	maxReason    = 1000
+	maxSignature = 8 << 10 // of an approver
 )
 
 // line returns the canonical line of a record. Texts beyond their bounds are cut.
@@ -76,6 +124,9 @@ func (r Record) line() string {
 	r.Principal, r.Verb, r.Object = clip(r.Principal, maxText), clip(r.Verb, maxText), clip(r.Object, maxText)
 	r.Entity, r.Reason = clip(r.Entity, maxText), clip(r.Reason, maxReason)
 	r.Evidence.Message = clip(r.Evidence.Message, 4<<10)
+	if r.Decision != nil {
+		r.Decision = r.Decision.bounded()
+	}
 	text := canonical(r)
 	if len(text) > MaxLine {
 		r.Evidence.Signature, r.Evidence.Certificate = digest(r.Evidence.Signature), digest(r.Evidence.Certificate)

@@ -126,6 +126,9 @@ func (r Record) proven() error {
 	if r.Outcome == Refused {
 		return nil
 	}
+	if err := r.Decision.proven(); err != nil {
+		return err
+	}
 	if e.Signature == "" {
 		if r.Source == Key || r.Source == Certificate {
 			return errors.New("its source says that it was signed, and it has no signature")

@@ -84,6 +84,47 @@ func TestARecordWithoutItsSignatureIsNotProven(t *testing.T) {
 }
 
 // A record is proved by whose key it is, and not by any key.
+func TestAnApproversSignatureProvesNoOtherDecision(t *testing.T) {
+	key, err := ssh.NewSignerFromKey(ed25519.NewKeyFromSeed(make([]byte, 32)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	message, err := sshsig.Decision{Session: "s1", Approval: "s1.1", AskedAt: "2026-05-04T12:00:00Z", Digest: "d", Outcome: "accept", Scope: "once"}.Message()
+	if err != nil {
+		t.Fatal(err)
+	}
+	armored, err := sshsig.Sign(key, sshsig.Namespace, message)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good := audit.Decision{Approval: "s1.1", Digest: "d", Outcome: "accept", Message: string(message), Signature: string(armored)}
+	for name, c := range map[string]struct {
+		change func(*audit.Decision)
+		says   string
+	}{
+		"as it was":         {func(*audit.Decision) {}, ""},
+		"without one":       {func(d *audit.Decision) { d.Message, d.Signature = "", "" }, ""},
+		"too long":          {func(d *audit.Decision) { d.Signature = strings.Repeat("x", 9<<10) }, ""},
+		"another outcome":   {func(d *audit.Decision) { d.Outcome = "decline" }, "another decision"},
+		"another approval":  {func(d *audit.Decision) { d.Approval = "s1.2" }, "another decision"},
+		"another scope":     {func(d *audit.Decision) { d.Scope = "session" }, "another decision"},
+		"another message":   {func(d *audit.Decision) { d.Message = strings.Replace(d.Message, `"s1"`, `"s2"`, 1) }, "not of its message"},
+		"no message":        {func(d *audit.Decision) { d.Message = "" }, "cannot be read"},
+		"another signature": {func(d *audit.Decision) { d.Signature = "mine" }, "not of its message"},
+	} {
+		d := good
+		c.change(&d)
+		chain := audit.Chain{Entity: "session/s1/run"}
+		chain.Add(audit.Record{At: audit.TimeText(noon), Source: audit.Unix, Verb: "approval.decide", Outcome: audit.Accepted, Decision: &d})
+		switch fault := verify(t, chain, chain.Waiting); {
+		case c.says == "" && fault != nil:
+			t.Errorf("%s: %v", name, fault)
+		case c.says != "" && (fault == nil || !strings.Contains(fault.Reason, c.says)):
+			t.Errorf("%s: %v, which does not say %q", name, fault, c.says)
+		}
+	}
+}
+
 func TestARecordIsProvedByTheKeysThatCount(t *testing.T) {
 	signer := func() (ssh.Signer, string) {
 		_, secret, err := ed25519.GenerateKey(nil)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -72,7 +73,33 @@ func (s *core) recordCommand(name, verb string, raw []byte, who string, refused 
 	if refused != nil {
 		r.Outcome, r.Reason = audit.Refused, refused.Error()
 	}
+	if name == protocol.SignalDecide {
+		r.Decision = s.decided(raw)
+	}
 	s.record(r)
+}
+
+// decided returns what a command says that decides an approval; nil if it cannot be read. It
+// has the approver's signature, if a policy asks for one.
+func (s *session) decided(raw []byte) *audit.Decision {
+	//workflowcheck:ignore // JSON is read by pure functions
+	plain, _, err := command.Plain(raw)
+	if err != nil {
+		return nil
+	}
+	d, err := kit.Decode[protocol.Decide](plain)
+	if err != nil {
+		return nil
+	}
+	out := &audit.Decision{Approval: d.Approval, Digest: d.Digest, Outcome: d.Outcome, Scope: d.Scope}
+	i := slices.IndexFunc(s.st.Approvals, func(a approvalState) bool { return s.approvalID(a.N) == d.Approval })
+	if i < 0 || d.Signature == "" || len(s.approvals.signing()) == 0 {
+		return out
+	}
+	if message, err := SignedMessage(s.id, s.st.Approvals[i].AskedAt, d); err == nil {
+		out.Message, out.Signature = string(message), d.Signature
+	}
+	return out
 }
 
 // recordVerdicts adds the records of what policies decided.

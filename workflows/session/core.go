@@ -11,6 +11,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -45,6 +46,7 @@ type whole interface {
 	publish()
 	view() protocol.SessionView
 	still(step string) bool // whether the loop would still choose that step
+	decided(raw []byte) *audit.Decision
 }
 
 func (s *core) await(cond func() bool) error {

@@ -29,7 +29,7 @@ type followsPart struct {
 	leases *leasesPart
 
 	ended    workflow.ReceiveChannel // of follow-ups
-	starting bool
+	starting int
 }
 
 type followState struct {
@@ -41,7 +41,9 @@ type followUps struct {
 	Counts  map[string]int          `json:"counts,omitempty"`
 	Due     []dueFollowUp           `json:"due,omitempty"`
 	Started []protocol.FollowUpView `json:"started,omitempty"` // newest last
-	// Groups are those that the login of the session's owner named.
+	// Owner is the principal whose start of the session was judged, and Groups are those that
+	// the owner's login named.
+	Owner  string   `json:"owner,omitempty"`
 	Groups []string `json:"groups,omitempty"`
 }
 
@@ -99,7 +101,7 @@ func (s *followsPart) rule(name string) (protocol.FollowUp, bool) {
 
 // turnEnded looks which rules apply to a turn.
 func (s *followsPart) turnEnded(t *conversation.TurnEnd) {
-	if len(s.opt.FollowUps) == 0 || t.Status != "completed" || t.Problem != nil || s.st.Pump.Foreign {
+	if len(s.opt.FollowUps) == 0 || t.Status != "completed" || t.Problem != nil || t.Foreign {
 		return
 	}
 	f := &s.st.Follow
@@ -125,10 +127,13 @@ func (s *followsPart) turnEnded(t *conversation.TurnEnd) {
 		f.Due = slices.DeleteFunc(f.Due, func(d dueFollowUp) bool { return d.Name == r.Name }) // one for both turns
 		f.Due = append(f.Due, dueFollowUp{Name: r.Name, Turn: s.st.TurnN})
 	}
-	if len(f.Due) == 0 || s.st.Close != nil { // closing takes a snapshot anyway
+	if len(f.Due) == 0 {
 		return
 	}
-	n := s.snaps.wantSnapshot()
+	n := s.st.Snap.N + 1 // closing takes a snapshot anyway
+	if s.st.Close == nil || s.st.Snap.Wish != nil {
+		n = s.snaps.wantSnapshot()
+	}
 	for i := range f.Due {
 		f.Due[i].Snap = n
 	}
@@ -177,24 +182,33 @@ func (s *followsPart) startWhenKept(ctx workflow.Context) {
 func (s *followsPart) startFromLast() bool {
 	due := s.st.Follow.Due
 	s.st.Follow.Due = nil
-	from := s.snaps.goodSnapshot()
-	if s.st.Closed != nil && s.st.Closed.Archive != "" {
-		from = s.st.Closed.Archive
-	}
 	for _, d := range due {
+		from := s.lastOf(d)
 		switch {
 		case s.st.Status == protocol.Failed:
 			s.notStarted(d, s.st.Error)
 		case from == "":
-			s.notStarted(d, &protocol.Failure{Kind: "state", Message: "the session has no snapshot to go on from"})
+			s.notStarted(d, &protocol.Failure{Kind: "state", Message: fmt.Sprintf("no snapshot has turn %d", d.Turn)})
 		default:
 			s.start(s.ctx, d, from)
 		}
 	}
-	if err := workflow.Await(s.ctx, func() bool { return !s.starting }); err != nil {
+	if err := workflow.Await(s.ctx, func() bool { return s.starting == 0 }); err != nil {
 		s.log.Error("a follow-up was not waited for", "error", err)
 	}
 	return len(due) > 0
+}
+
+// lastOf returns the newest snapshot of a session that ends, if it has the turn; or "".
+func (s *followsPart) lastOf(d dueFollowUp) string {
+	good, sn := s.snaps.goodSnapshot(), &s.st.Snap
+	if c := s.st.Closed; c != nil && c.Archive != "" && c.Archive != good {
+		return c.Archive // that closing took
+	}
+	if sn.GoodN >= d.Snap && !sn.Mid {
+		return good
+	}
+	return ""
 }
 
 func (s *followsPart) notStarted(d dueFollowUp, why *protocol.Failure) {
@@ -216,8 +230,8 @@ func (s *followsPart) start(ctx workflow.Context, d dueFollowUp, snapshot string
 	if !ok {
 		return
 	}
-	s.starting = true
-	defer func() { s.starting = false }()
+	s.starting++
+	defer func() { s.starting-- }()
 	id, err := s.startNext(ctx, r, d, snapshot)
 	if err != nil {
 		s.notStarted(d, kit.FailureOf("start follow-up "+d.Name, err))
@@ -229,12 +243,15 @@ func (s *followsPart) start(ctx workflow.Context, d dueFollowUp, snapshot string
 }
 
 func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d dueFollowUp, snapshot string) (id string, err error) {
+	if s.admission.Signed && s.st.Follow.Owner == "" {
+		return "", kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
+	}
 	for range followUpTries {
 		s.st.Follow.N++
 		id = followUpID(s.id, r.Name, s.st.Follow.N)
 		in := Input{ID: id, Options: s.followUpOptions(r, snapshot), First: &protocol.Message{ID: "follow-up", Text: r.Prompt, By: s.opt.By}}
 		if s.admission.Signed {
-			in.Judged, in.Groups = s.opt.By, s.st.Follow.Groups
+			in.Judged, in.Groups = s.st.Follow.Owner, s.st.Follow.Groups
 		}
 		child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
 			WorkflowID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(s.opt.Zone), StaticSummary: "codex session " + id,

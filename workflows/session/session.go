@@ -82,7 +82,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 	}
 	if in.Carry == nil {
 		if len(opt.FollowUps) > 0 {
-			s.st.Follow.Groups = adm.Start.Groups
+			s.st.Follow.Owner, s.st.Follow.Groups = adm.Start.Principal, adm.Start.Groups
 		}
 		s.record(start)
 		if err := s.messages.takeFirst(in.First); err != nil {
@@ -194,7 +194,7 @@ func (s *session) rollOver() error {
 		return err
 	}
 	if err := s.await(func() bool {
-		return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() && !s.follows.starting
+		return workflow.AllHandlersFinished(s.ctx) && s.leases.answered() && s.follows.starting == 0
 	}); err != nil {
 		return err
 	}

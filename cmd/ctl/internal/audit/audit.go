@@ -244,15 +244,21 @@ a line is the SHA-256 of the line before it. --since leaves out the beginnings o
 // unpack writes a record's evidence. File names consist of digits and letters, because
 // anybody may have written the entity.
 func unpack(dir string, r audit.Record) error {
-	e := r.Evidence
-	if e.Signature == "" || e.Cut {
+	files := map[string]string{}
+	if e := r.Evidence; e.Signature != "" && !e.Cut {
+		files["message"], files["sig"], files["cert"] = e.Message, e.Signature, e.Certificate
+	}
+	if d := r.Decision; d != nil && d.Signature != "" && !d.Cut {
+		files["decision"], files["decision.sig"] = d.Message, d.Signature
+	}
+	if len(files) == 0 {
 		return nil
 	}
 	dir = filepath.Join(dir, folderOf(r.Entity))
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	for ext, text := range map[string]string{"message": e.Message, "sig": e.Signature, "cert": e.Certificate} {
+	for ext, text := range files {
 		if text == "" {
 			continue
 		}
