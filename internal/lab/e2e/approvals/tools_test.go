@@ -35,7 +35,7 @@ func TestCodexHandsThingsOverReportsAndAsks(t *testing.T) {
 		v = e2e.Show(t, id)
 		return v.Progress != nil, nil
 	})
-	if p := v.Progress; v.State != protocol.Running || p.Text != "reading the sources" || *p.Percent != 40 || p.Step != "2/5" || p.Turn != 1 || v.Options["tools"] != "ask_human,deliver,report_progress" {
+	if p := v.Progress; v.State != protocol.Running || p.Text != "reading the sources" || *p.Percent != 40 || p.Step != "2/5" || p.Turn != 1 || v.Options["tools"] != "ask_human,deliver,finish,report_progress" {
 		t.Errorf("session %s with progress %+v, tools %q", v.State, p, v.Options["tools"])
 	}
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "show", id); !strings.Contains(r.Stdout, "40 %, 2/5: reading the sources") {
