@@ -35,7 +35,7 @@ func abortMark(it wire.Item) (said string, ok bool) {
 }
 
 // abortMarked reports whether codex itself wrote the message of a finished item, to say
-// that a turn was aborted. A message of ours bears its id, in old versions not: there it is
+// that a turn was aborted. A message of ours has its id, but not in old versions: there it is
 // the first item of its turn, or a steer.
 func (t *turns) abortMarked(n wire.ItemNotice) (said string, ok bool) {
 	said, ok = abortMark(n.Item)

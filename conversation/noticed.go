@@ -135,7 +135,7 @@ func planEntry(p *protocol.Plan) protocol.Entry {
 }
 
 // serverStatus records what becomes of the start of an MCP server, once for each change. A
-// sub-agent starts the servers anew: only those that fail are on record.
+// sub-agent starts the servers again: a server that is ready is then not recorded.
 func (n *noticed) serverStatus(p json.RawMessage) {
 	var in struct {
 		wire.Notice

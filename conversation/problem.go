@@ -245,7 +245,8 @@ func gaveUp(how string) bool {
 // tailKinds are the kinds of failures that standard error may show.
 var tailKinds = []string{protocol.EndAuth, protocol.EndQuota, protocol.EndSandbox, protocol.EndVersion}
 
-// versionWordings are what a loader or a program says that is not the one it is taken for.
+// versionWordings are messages of a loader or a program which show that the host's codex is
+// not the expected one.
 var versionWordings = []string{"unrecognized subcommand", "unexpected argument", "version `glibc_", "exec format error"}
 
 // quieter finds lines that report no failure.

@@ -36,9 +36,9 @@ type ChatMessage struct {
 	Calls   []ChatCall `json:"tool_calls,omitempty"`
 	// CallID is the call whose result this message (role tool) is.
 	CallID string `json:"tool_call_id,omitempty"`
-	// Reasoning are the summaries of what the model thought before this message of its.
+	// Reasoning has the summaries of the model's reasoning before this message.
 	Reasoning string `json:"reasoning_content,omitempty"`
-	// Thread is the sub-agent's that the message is from; empty for the session's own.
+	// Thread is that of the sub-agent that sent the message; empty for the session's own.
 	Thread string `json:"thread,omitempty"`
 }
 
@@ -133,7 +133,7 @@ func (c *chat) add(e protocol.Entry) {
 	}
 }
 
-// opaque are types of items that older workers recorded as tools. They are calls of none.
+// opaque has the types of items that older workers recorded as tools, and that are no tool calls.
 var opaque = map[string]bool{
 	"collabAgentToolCall": true, "functionCallOutput": true, "hookPrompt": true, "imageGeneration": true, "sleep": true, "subAgentActivity": true,
 }

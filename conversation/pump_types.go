@@ -137,7 +137,8 @@ type PumpState struct {
 	Interrupted bool `json:"interrupted,omitempty"`
 	// Retrying is why codex tries again to reach the model, or "".
 	Retrying string `json:"retrying,omitempty"`
-	// RetryingMS is when it began to, by its clock, with no progress since; 0 if unknown.
+	// RetryingMS is when codex began to try again, in the journal's time, with no
+	// progress since; 0 if unknown.
 	RetryingMS int64 `json:"retrying_ms,omitempty"`
 	// Foreign says that codex began the turn by itself (see foreign.go).
 	Foreign bool `json:"foreign,omitempty"`
@@ -397,7 +398,7 @@ type TurnEnd struct {
 	Touched []string `json:"touched,omitempty"`
 	// Foreign says that codex began the turn by itself and took no Send into it.
 	Foreign bool `json:"foreign,omitempty"`
-	// Finish is what the agent declared, or nil. Of a turn that it declared failed, Status
+	// Finish is what the agent declared, or nil. If it declared the turn failed, Status
 	// is failed although codex says completed.
 	Finish      *protocol.Finish `json:"finish,omitempty"`
 	StartedAtMS int64            `json:"started_at_ms,omitempty"`

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// touched names those watched files of which a turn's diff changes one.
+// touched returns the names of the WatchedFiles of which the turn's diff changes a file.
 func touched(diff string, watched []WatchedFiles) (names []string) {
 	if len(watched) == 0 {
 		return nil

@@ -11,7 +11,8 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// ReadGiven returns a text that was given to a session as what; nil is "". The starter
+// ReadGiven returns a text that was given to a session; for nil it is "". what names the
+// text in errors. The starter
 // names the blob, so it reads only texts of messages.
 func ReadGiven(ctx context.Context, s *Site, g *protocol.GivenText, what string) (string, error) {
 	isText := func(key string) bool { return owned.Is(key, owned.Messages) }

@@ -40,6 +40,6 @@
 //
 // A SeedPool holds no lease. For the first in its line, it asks the free, healthy seed that
 // was used least recently to grant a lease at once or not at all. So direct requests to
-// that seed are not held up. It lends a nearly used-up seed only if all healthy seeds are,
-// and a used-up one not at all.
+// that seed are not held up. The pool lends a nearly used-up seed only if every healthy seed is
+// nearly used up or used up. It does not lend a used-up seed.
 package seed

@@ -21,7 +21,7 @@ import (
 )
 
 // After a turn that a rule applies to, a second session goes on from the snapshot of that
-// turn. If the session closes before it has one, the snapshot that closing takes serves.
+// turn. If the session closes first, it goes on from the snapshot that closing takes.
 
 type followsPart struct {
 	*core

@@ -100,7 +100,7 @@ type Options struct {
 	// without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
-	// Origin is what started the session: "batch/ID" or "schedule/NAME".
+	// Origin is what started the session: "batch/ID", "schedule/NAME", or "session/ID" for a follow-up.
 	Origin string `json:"origin,omitempty"`
 	// FollowUps are the rules by which the session starts others. A session of that kind, whose
 	// origin is session/ID, has none.

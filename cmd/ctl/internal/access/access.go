@@ -123,7 +123,7 @@ func showCommand(a *core.App) *cobra.Command {
 		Use: "show", Short: "people, groups and bindings of the access file", Args: cobra.NoArgs,
 		Long: `Shows the file of --file, or access of the config. Without either, it asks a worker for the
 file that is in force there. --version shows a file that was in force, by its digest or the
-beginning of it: ` + "`ctl access versions`" + ` lists them. What workers have needs access.read. --raw writes
+beginning of it: ` + "`ctl access versions`" + ` lists them. Reading a file from a worker needs access.read. --raw writes
 the file as it is, with its comments.`,
 		Example: "  ctl access show\n  ctl access show --file access.yaml -o json\n  ctl access show --version 3f2a91c04b77 --raw > access.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {

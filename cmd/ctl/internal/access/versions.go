@@ -18,8 +18,8 @@ func versionsCommand(a *core.App) *cobra.Command {
 	return &cobra.Command{
 		Use: "versions", Short: "the access files that were in force", Args: cobra.NoArgs,
 		Long: `Lists the access files that workers have kept in the store, the newest first. KEPT is when a
-worker put a file there: soon after it first came into force. IN FORCE is the worker that was
-asked, if it judges by that file now, and since when. Needs access.read.`,
+worker put the file there, soon after it first came into force. IN FORCE marks the file in force
+at the worker that was asked: the name of that worker, and since when. Needs access.read.`,
 		Example: "  ctl access versions\n  ctl access show --version 3f2a91c04b77 --raw > access.yaml",
 		RunE: func(c *cobra.Command, _ []string) error {
 			const doing = "list the versions of the access file"

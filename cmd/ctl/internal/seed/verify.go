@@ -27,7 +27,7 @@ func verifyCommand(a *core.App) *cobra.Command {
 		},
 		Long: `Finds out whether a seed is alive, without a model call: a ChatGPT login is refreshed at
 its issuer and the new login is kept before it counts; a key is asked for by a list of models.
-How much of a ChatGPT login is used is read as well: see seed show.
+The command also reads how much of a ChatGPT login is used: see seed show.
 A login that is held is not touched: its holder's turns tell. Only its issuer's invalid_grant
 makes a seed dead. Where an earlier refresh was sent and its answer is not known, the token may
 be spent: --force uses it once more, which burns the login if it is.

@@ -151,7 +151,7 @@ func showCommand(a *core.App) *cobra.Command {
 			return a.Print().Show(conn.AsKnown(v), func(p *core.Printer) { showSession(p, v) })
 		},
 	}
-	c.Flags().BoolVar(&told, "instructions", false, "what codex is told before all messages: by organisation, seed and session, in AGENTS.md of its home; by the developer; base instructions")
+	c.Flags().BoolVar(&told, "instructions", false, "show the instructions that codex has: AGENTS.md (of the organisation, the seed and the session), developer instructions and base instructions")
 	return c
 }
 

@@ -45,7 +45,7 @@ func TranscriptCommand(a *core.App) *cobra.Command {
 		},
 	}
 	c.Flags().StringVar(&format, "format", "text", "text, json, markdown or chat (messages with role, content, reasoning_content, tool_calls and tool results)")
-	c.Flags().BoolVar(&agents, "sub-agents", false, "with --format chat, also the messages of sub-agents, behind the session's own")
+	c.Flags().BoolVar(&agents, "sub-agents", false, "with --format chat, also the messages of sub-agents, after the session's own")
 	return c
 }
 

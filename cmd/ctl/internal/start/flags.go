@@ -50,7 +50,7 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
-	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules that start further sessions from forks of this one: after so many turns or tool calls, or when files changed")
+	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules for follow-ups: sessions that start from forks of this one after a number of turns or tool calls, or when files change")
 	f.judge.add(c)
 	f.GoOn.add(c)
 	f.thread.add(c)

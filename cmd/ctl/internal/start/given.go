@@ -21,9 +21,9 @@ type threadFlags struct{ instructions, developer, base, personality string }
 
 func (f *threadFlags) add(c *cobra.Command) {
 	fl := c.Flags()
-	fl.StringVar(&f.instructions, "instructions", "", "what codex is told before all messages, after what organisation and seed say, in AGENTS.md of its own home: a `TEXT`, or the FILE that has it")
-	fl.StringVar(&f.developer, "developer-instructions", "", "the same in the developer's name, which the model ranks above AGENTS.md: a `TEXT`, or the FILE that has it")
-	fl.StringVar(&f.base, "base-instructions", "", "the `FILE` with base instructions in place of codex's own, which say how it works and uses its tools")
+	fl.StringVar(&f.instructions, "instructions", "", "instructions that codex reads before the first message, in AGENTS.md of its CODEX_HOME, after those of the organisation and the seed: a `TEXT`, or the FILE that has it")
+	fl.StringVar(&f.developer, "developer-instructions", "", "instructions in the role of the developer, which the model ranks above AGENTS.md: a `TEXT`, or the FILE that has it")
+	fl.StringVar(&f.base, "base-instructions", "", "the `FILE` with base instructions that replace codex's own, which say how codex works and uses its tools")
 	fl.StringVar(&f.personality, "personality", "", "how codex speaks: none, friendly or pragmatic (codex before 0.169)")
 }
 

@@ -17,7 +17,7 @@ import (
 type toolFlags struct{ names string }
 
 func (f *toolFlags) add(c *cobra.Command) {
-	c.Flags().StringVar(&f.names, "tools", "none", "tools that codex may call: NAMES of ask_human (asks you a question), deliver (hands over a file), finish (says that the task is done, or failed: then the turn is failed), report_progress (says how far it is), with commas; all or none. Beside or in place of these the `FILE` (.yaml, .yml or .json) with tools of your own")
+	c.Flags().StringVar(&f.names, "tools", "none", "tools that codex may call: NAMES of ask_human (asks you a question), deliver (hands over a file), finish (says that the task is done, or that it failed: then the turn fails), report_progress (says how far it is), separated by commas; or all; or none. Instead of these, or as one more item, the `FILE` (.yaml, .yml or .json) with tools of your own")
 }
 
 // set takes names of our tools, and the file of a team's, which is told from a name by its

@@ -26,8 +26,8 @@ func (f *watchdogFlags) add(c *cobra.Command) {
 	fl.DurationVar(&f.request, "request-timeout", d.Request, "codex has to answer a request, or take a message, so soon")
 	fl.DurationVar(&f.silence, "silence-timeout", d.Silence, "codex is asked for a sign of life after so long without a word")
 	fl.DurationVar(&f.quiet, "quiet-timeout", d.Quiet, "the model has to go on so soon after a tool has ended; 0 is any time")
-	fl.DurationVar(&f.retry, "retry-timeout", d.Retry, "a turn may last so long in which codex only tries again to reach its provider; 0 is any time")
-	fl.StringVar(&f.onLimit, "on-limit", "", "when a turn meets the account's limit, or the provider's for requests: fail; wait (for its end, at most 6h or as long as the policy says, and say the same again); or switch (when a quota ends, go on with the next healthy seed of --seed-pool, else wait); default: as the policy says, else fail")
+	fl.DurationVar(&f.retry, "retry-timeout", d.Retry, "how long a turn may make no progress while codex only retries its connection to the provider; 0 means no limit")
+	fl.StringVar(&f.onLimit, "on-limit", "", "what to do when a turn fails at the account's quota or the provider's limit of requests: fail; wait (until the limit resets, at most 6h or as long as the policy says, then send the message again); or switch (if the quota is used up, go on with another healthy seed of --seed-pool; if there is none, wait); default: as the policy says, else fail")
 }
 
 func (f *watchdogFlags) set(opt *session.Options, conf config.Timeouts) error {
