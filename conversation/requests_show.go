@@ -77,7 +77,7 @@ func summary(r *protocol.Request) string {
 	if script, ok := shellwords.Script(command); ok {
 		command = script // without the shell around it
 	}
-	command = quoteShort(command)
+	command = quoteCommand(command)
 	text := "run " + command
 	switch {
 	case r.Network != "":
@@ -308,6 +308,17 @@ func shownPath(p string) string {
 		return line
 	}
 	return quoteShort(p)
+}
+
+// quoteCommand returns the beginning of a command on a line. A line feed is an escape, because
+// what follows it runs, too.
+func quoteCommand(s string) string {
+	s = strings.TrimSpace(s)
+	short := wire.Excerpt(s, 120)
+	if len(short) < len(s) {
+		return escape.Line(short) + " …"
+	}
+	return escape.Line(short)
 }
 
 // quoteShort returns the beginning of s on a line, with hidden characters as escapes.

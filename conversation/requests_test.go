@@ -596,6 +596,9 @@ func TestTheSummaryOfACommandIsTheCommandThatRuns(t *testing.T) {
 		{`/w/bash -lc 'touch made'`, "touch made", "run /w/bash -lc 'touch made'"},
 		{"/bin/bash -lc \"echo $(rm x)\"", "echo", "run /bin/bash -lc \"echo $(rm x)\""},
 		{"ls", "pwd", "run ls"},
+		{"/bin/bash -lc 'ls\nrm -rf x'", "ls", `run ls\nrm -rf x`},
+		{"ls\nrm -rf x", "ls", `run ls\nrm -rf x`},
+		{"ls\n" + strings.Repeat("x", 116) + "\nrm -rf x", "ls", `run ls\n` + strings.Repeat("x", 116) + " …"},
 	} {
 		params, err := json.Marshal(map[string]any{"threadId": "thread-1", "command": c.command, "cwd": "/w",
 			"commandActions": []map[string]string{{"type": "unknown", "command": c.described}}})
