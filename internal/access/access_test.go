@@ -14,6 +14,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/lab/touchkey"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -339,5 +340,26 @@ func TestKeysOfWorkersAreKnown(t *testing.T) {
 	}
 	if _, _, err := a.KnowsWorker([]byte("no key")); err == nil {
 		t.Error("what is no key is taken for one")
+	}
+}
+
+func TestAFIDOKeyOfAPersonCountsIfItWasTouched(t *testing.T) {
+	k, err := touchkey.New(touchkey.Touched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := parse(t, fmt.Sprintf("people: [{name: alice, keys: [%q]}]\nbindings: [{name: rules, roles: [admin], to: [alice]}]", k.Line()+" alice@laptop"))
+	if len(a.Warnings) > 0 {
+		t.Errorf("the file is warned of: %q", a.Warnings)
+	}
+	for flags, want := range map[byte]error{touchkey.Touched: nil, touchkey.Touched | touchkey.Verified: nil, 0: sshsig.ErrWrong, touchkey.Verified: sshsig.ErrWrong} {
+		k.Flags = flags
+		armored, err := sshsig.Sign(k, "test@fairlead.dev", []byte("do it"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if who, err := sshsig.Verify(armored, "test@fairlead.dev", []byte("do it"), a.Signers(), time.Now()); !errors.Is(err, want) || (who == "alice") != (want == nil) {
+			t.Errorf("flags %d: %q, %v, want %v", flags, who, err, want)
+		}
 	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/lab/touchkey"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
@@ -117,6 +118,35 @@ func TestACommandCountsForWhatWasSignedAndForNothingElse(t *testing.T) {
 		if s, err := command.Check(r, a); !errors.Is(err, command.ErrSignature) || s.Principal != "" {
 			t.Errorf("%s: %v by %q", name, err, s.Principal)
 		}
+	}
+}
+
+func TestACommandThatAFIDOKeySignedCountsIfTheKeyWasTouched(t *testing.T) {
+	k, err := touchkey.New(touchkey.Touched)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const file = "people: [{name: alice, keys: [%q]}]\nbindings: [{name: all, roles: [operator], to: [alice]}]\nrevoked: {keys: [%s]}\n"
+	listed, revoked := parse(t, fmt.Sprintf(file, k.Line(), "")), parse(t, fmt.Sprintf(file, k.Line(), `"`+sshsig.Fingerprint(k.PublicKey())+`"`))
+	sign := func(flags byte) json.RawMessage {
+		k.Flags = flags
+		raw, err := command.Sign(k, "alice", "session/s1", "message", []byte(`{"text":"go"}`), noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	touched := sign(touchkey.Touched)
+	if s, err := command.Check(received(touched), listed); err != nil || s.Principal != "alice" || s.For {
+		t.Errorf("touched: %+v, %v", s, err)
+	}
+	for name, flags := range map[string]byte{"not touched": 0, "a PIN and no touch": touchkey.Verified} {
+		if s, err := command.Check(received(sign(flags)), listed); !errors.Is(err, command.ErrSignature) || s.Principal != "" {
+			t.Errorf("%s: %q, %v", name, s.Principal, err)
+		}
+	}
+	if _, err := command.Check(received(touched), revoked); !errors.Is(err, command.ErrRevoked) {
+		t.Errorf("a revoked key: %v", err)
 	}
 }
 

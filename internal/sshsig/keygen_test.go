@@ -3,8 +3,6 @@ package sshsig
 import (
 	"bytes"
 	"context"
-	"crypto/ed25519"
-	"crypto/rand"
 	"encoding/base64"
 	"errors"
 	"os"
@@ -16,6 +14,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"fairlead.dev/fairlead/internal/lab/touchkey"
 	"fairlead.dev/fairlead/internal/realparts"
 )
 
@@ -274,44 +273,20 @@ func TestAForgedCertificateDoesNotCount(t *testing.T) {
 	}
 }
 
-// A touchKey is a security key in software. It signs as a real one would, with the flags
-// that the test sets.
-type touchKey struct {
-	pub   ssh.PublicKey
-	key   ed25519.PrivateKey
-	flags byte
-}
-
-func newTouchKey(t *testing.T, flags byte) *touchKey {
-	t.Helper()
-	public, private, err := ed25519.GenerateKey(rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := ssh.ParsePublicKey(ssh.Marshal(struct {
-		Type        string
-		Key         []byte
-		Application string
-	}{ssh.KeyAlgoSKED25519, public, "ssh:"}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &touchKey{key, private, flags}
-}
-
-func (k *touchKey) PublicKey() ssh.PublicKey { return k.pub }
-
 func TestAKeyThatIsTouchedCountsAndOneThatIsNotDoesNot(t *testing.T) {
 	for _, c := range []struct {
 		flags byte
 		want  error
-	}{{1, nil}, {5, nil}, {0, ErrWrong}} {
-		k := newTouchKey(t, c.flags)
+	}{{touchkey.Touched, nil}, {touchkey.Touched | touchkey.Verified, nil}, {0, ErrWrong}} {
+		k, err := touchkey.New(c.flags)
+		if err != nil {
+			t.Fatal(err)
+		}
 		armored, err := Sign(k, Namespace, message)
 		if err != nil {
 			t.Fatal(err)
 		}
-		line := "alice " + keyLine(k.pub)
+		line := "alice " + k.Line()
 		if _, err := Verify(armored, Namespace, message, allow(t, line), noon); !errors.Is(err, c.want) {
 			t.Errorf("flags %d: %v, want %v", c.flags, err, c.want)
 		}

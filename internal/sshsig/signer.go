@@ -2,6 +2,7 @@ package sshsig
 
 import (
 	"bytes"
+	"encoding/pem"
 	"errors"
 	"fmt"
 
@@ -14,23 +15,47 @@ var ErrPassphrase = errors.New("the key is encrypted, and this passphrase does n
 // A Signer signs. Callers need not import x/crypto/ssh.
 type Signer = ssh.Signer
 
+// DeviceKey returns the public key of a private key file of ssh-keygen, if the private key is in
+// a FIDO device. The file then has only a handle for the device. It may be encrypted.
+func DeviceKey(file []byte) (key ssh.PublicKey, is bool) {
+	block, _ := pem.Decode(file)
+	if block == nil || block.Type != "OPENSSH PRIVATE KEY" {
+		return nil, false
+	}
+	var f struct {
+		Cipher, KDF, Options string
+		Keys                 uint32
+		Public               []byte
+		Secret               []byte `ssh:"rest"`
+	}
+	raw, ok := bytes.CutPrefix(block.Bytes, []byte("openssh-key-v1\x00"))
+	if !ok || ssh.Unmarshal(raw, &f) != nil {
+		return nil, false
+	}
+	key, err := ssh.ParsePublicKey(f.Public)
+	if err != nil || !touched(key.Type()) {
+		return nil, false
+	}
+	return key, true
+}
+
 // ParseKey parses a private key file of ssh-keygen.
-func ParseKey(pem, passphrase []byte) (ssh.Signer, error) {
+func ParseKey(file, passphrase []byte) (ssh.Signer, error) {
 	var signer ssh.Signer
 	var err error
 	if len(passphrase) > 0 {
-		signer, err = ssh.ParsePrivateKeyWithPassphrase(pem, passphrase)
-		if err != nil && !bytes.Contains(pem, []byte("PRIVATE KEY")) {
+		signer, err = ssh.ParsePrivateKeyWithPassphrase(file, passphrase)
+		if err != nil && !bytes.Contains(file, []byte("PRIVATE KEY")) {
 			return nil, fmt.Errorf("read the key: %w", err)
 		}
 		if err != nil {
 			// perhaps it is not encrypted
-			if signer, err = ssh.ParsePrivateKey(pem); err != nil {
+			if signer, err = ssh.ParsePrivateKey(file); err != nil {
 				err = ErrPassphrase
 			}
 		}
 	} else {
-		signer, err = ssh.ParsePrivateKey(pem)
+		signer, err = ssh.ParsePrivateKey(file)
 	}
 	var missing *ssh.PassphraseMissingError
 	switch {

@@ -81,6 +81,9 @@ func Sign(signer ssh.Signer, namespace string, message []byte) (armored []byte, 
 		return nil, err
 	}
 	sig, err := signData(signer, data)
+	if err != nil && touched(plainType(key)) {
+		err = fmt.Errorf("%w: a FIDO key signs only if it is plugged in and its owner touches it", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("sign with %s: %w", ssh.FingerprintSHA256(key), err)
 	}

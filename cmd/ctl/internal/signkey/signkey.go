@@ -17,7 +17,7 @@ import (
 
 // Load returns the key that the argument with names: a file of a private key, of a public key or of a
 // certificate, agent, agent:FINGERPRINT, or login, the key of `ctl login`. choice decides if several keys fit. It asks the
-// person at the terminal for a passphrase.
+// person at the terminal for a passphrase. With a key in a FIDO device, an agent signs.
 func Load(ctx context.Context, a *core.App, with string, choice sshsig.Choice) (sshsig.Signer, error) {
 	if with == config.LoginKey {
 		return fromLogin(a)
@@ -49,6 +49,18 @@ func Load(ctx context.Context, a *core.App, with string, choice sshsig.Choice) (
 			return nil, err
 		}
 		return fromAgent(ctx, a, choice) // the file has the public key and the agent the private one, as with ssh-keygen
+	}
+	if key, ok := sshsig.DeviceKey(pem); ok {
+		if choice.Fingerprint = sshsig.Fingerprint(key); cert == with {
+			if choice.Public, err = os.ReadFile(cert); err != nil {
+				return nil, err
+			}
+		}
+		signer, err := fromAgent(ctx, a, choice)
+		if err != nil {
+			return nil, fmt.Errorf("the key of %s is in a FIDO device, so an ssh-agent must sign: %w (`ssh-add %[1]s` adds the key to the agent)", file, err)
+		}
+		return signer, nil
 	}
 	key, err := unlocked(ctx, a, file, pem)
 	if err != nil {
