@@ -77,6 +77,7 @@ var pages = []string{
 const (
 	policyPage = "docs/how-to/write-a-policy.md"
 	batchPage  = "docs/how-to/run-a-batch.md"
+	rulesPage  = "docs/how-to/follow-a-turn-by-a-review.md"
 	signedPage = "docs/how-to/sign-decisions.md"      // its commands need keys; internal/lab/e2e/approvals has them
 	tokensPage = "docs/how-to/tokens-for-programs.md" // its commands need an access file; cmd/ctl/token_test.go has one
 	loginPage  = "docs/how-to/let-people-log-in.md"   // its commands need an identity provider; internal/lab/e2e/authority has one
@@ -172,6 +173,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	r.logIn()
 	r.keepPolicy(page(t, policyPage))
 	r.keepBatch(page(t, batchPage))
+	r.keepRules(page(t, rulesPage))
 	r.keepHosts()
 	r.keepRepo()
 	for _, name := range pages {
@@ -225,13 +227,33 @@ func (r *reader) keepPolicy(page string) {
 // keepBatch makes the batch's file that its page shows, for the host there is.
 func (r *reader) keepBatch(page string) {
 	r.t.Helper()
-	_, rest, found := strings.Cut(page, "cat > upgrade.yaml <<'END'\n")
-	text, _, closed := strings.Cut(rest, "    END\n")
-	if !found || !closed || !strings.Contains(text, "label: [os=linux]") {
+	text := r.shown(page, "upgrade.yaml")
+	if !strings.Contains(text, "label: [os=linux]") {
 		r.t.Fatal(batchPage + " shows no batch")
 	}
-	text = strings.ReplaceAll(strings.ReplaceAll("\n"+text, "\n    ", "\n"), "label: [os=linux]", "host: web-1")
-	if err := os.WriteFile(r.batch(), []byte(text), 0o600); err != nil {
+	r.write(r.batch(), strings.ReplaceAll(text, "label: [os=linux]", "host: web-1"))
+}
+
+// keepRules makes the file of rules for follow-ups that its page shows.
+func (r *reader) keepRules(page string) {
+	r.t.Helper()
+	r.write(r.rules(), r.shown(page, "follow-ups.yaml"))
+}
+
+// shown returns the file that a page has its reader make.
+func (r *reader) shown(page, name string) string {
+	r.t.Helper()
+	_, rest, found := strings.Cut(page, "cat > "+name+" <<'END'\n")
+	text, _, closed := strings.Cut(rest, "    END\n")
+	if !found || !closed {
+		r.t.Fatal("no page shows " + name)
+	}
+	return strings.ReplaceAll("\n"+text, "\n    ", "\n")
+}
+
+func (r *reader) write(file, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -262,6 +284,8 @@ git -C src add -A; git -C src -c user.name=n -c user.email=n@example.com commit 
 func (r *reader) work() string { return filepath.Join(e2e.Lab.Dir, "reader-work") }
 
 func (r *reader) hosts(name string) string { return filepath.Join(e2e.Lab.Dir, "reader-"+name) }
+
+func (r *reader) rules() string { return filepath.Join(e2e.Lab.Dir, "follow-ups.yaml") }
 
 func (r *reader) batch() string { return filepath.Join(e2e.Lab.Dir, "upgrade.yaml") }
 
@@ -356,6 +380,7 @@ func (r *reader) run(line string) {
 	line = strings.ReplaceAll(line, "--to report.md", "--to "+quoted(r.report()))
 	line = strings.ReplaceAll(line, "policy.yaml", quoted(r.policy()))
 	line = strings.ReplaceAll(line, "upgrade.yaml", quoted(r.batch()))
+	line = strings.ReplaceAll(line, "follow-ups.yaml", quoted(r.rules()))
 	if strings.Contains(line, "git diff |") {
 		line = strings.Replace(line, "git diff", "echo hello", 1)
 	}
