@@ -3,7 +3,6 @@ package pumps
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"fairlead.dev/fairlead/activities/internal/kit"
@@ -36,6 +35,7 @@ func FillTeam(ctx context.Context, s *site.Site, in *RunPumpInput) error {
 
 // callTeam carries out a call of a team's tool, or returns what an earlier attempt
 // recorded. Each attempt has the same id, so that the handler can tell it from another call.
+// The handler may still work on the call of a pump that has ended.
 func (t *ToolShop) callTeam(ctx context.Context, tool protocol.TeamTool, call conversation.ToolCall) (conversation.ToolReply, error) {
 	id := teamtool.CallID(t.Session, call.TurnID, call.ID)
 	done, err := records.ReadToolCall(ctx, t.Site.Store, t.Session, id)
@@ -57,14 +57,22 @@ func (t *ToolShop) callTeam(ctx context.Context, tool protocol.TeamTool, call co
 	return conversation.ToolReply{Text: done.Text, OK: done.OK}, nil
 }
 
+// carryOut makes the call. Before, it records that the handler may get it: another pump then
+// neither starts the timeout anew nor tells the model that nothing was done.
 func (t *ToolShop) carryOut(ctx context.Context, tool protocol.TeamTool, call conversation.ToolCall, id string) (teamtool.Reply, error) {
+	begun, again, err := records.BeginToolCall(ctx, t.Site.Store, t.Session, records.ToolCallBegun{ID: id, At: t.Site.Now().UTC()})
+	if err != nil {
+		return teamtool.Reply{}, err
+	}
+	c := teamtool.Call{
+		ID: id, Session: t.Session, Turn: call.Turn, At: time.UnixMilli(call.AtMS), Args: call.Args,
+		Begun: begun.At, Again: again,
+	}
 	if tool.Webhook == "" {
-		return teamtool.Reply{Text: fmt.Sprintf("The tool %s cannot be called any more: its description is lost. Go on without it, and say so.", tool.Name)}, nil
+		return c.Fail("The tool %s cannot be called any more: its description is lost. Go on without it, and say so.", tool.Name), nil
 	}
 	if err := teamtool.CheckArgs(tool, call.Args); err != nil {
-		return teamtool.Reply{Text: fmt.Sprintf("The tool %s was not called, because the arguments do not match its schema: %v. Call it again with other arguments.", tool.Name, err)}, nil
+		return c.Fail("The tool %s was not called, because the arguments do not match its schema: %v. Call it again with other arguments.", tool.Name, err), nil
 	}
-	return t.Site.ToolCaller().Do(ctx, t.Site.ToolTargets, tool, teamtool.Call{
-		ID: id, Session: t.Session, Turn: call.Turn, At: time.UnixMilli(call.AtMS), Args: call.Args,
-	})
+	return t.Site.ToolCaller().Do(ctx, t.Site.ToolTargets, tool, c)
 }

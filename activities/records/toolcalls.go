@@ -49,3 +49,30 @@ func KeepToolCall(ctx context.Context, st *store.Store, session string, c ToolCa
 	}
 	return c, nil
 }
+
+// A ToolCallBegun is written before a call is sent to its handler for the first time.
+type ToolCallBegun struct {
+	ID string    `json:"id"`
+	At time.Time `json:"at"`
+}
+
+// BeginToolCall records that a call begins, and returns the first such record. again says
+// that another attempt wrote it, so that the handler may have got the call.
+func BeginToolCall(ctx context.Context, st *store.Store, session string, b ToolCallBegun) (first ToolCallBegun, again bool, err error) {
+	key := toolCallKey(session, b.ID) + ".begun"
+	data, err := json.Marshal(b)
+	if err == nil {
+		err = st.Create(ctx, key, data)
+	}
+	if again = errors.Is(err, store.ErrExists); again {
+		if data, err = st.Get(ctx, key); err == nil {
+			err = json.Unmarshal(data, &first)
+		}
+	} else {
+		first = b
+	}
+	if err != nil {
+		return first, again, fmt.Errorf("record the beginning of tool call %s: %w", b.ID, err)
+	}
+	return first, again, nil
+}

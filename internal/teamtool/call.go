@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"mime"
@@ -25,6 +24,10 @@ type Call struct {
 	Turn    int
 	At      time.Time // the same for every attempt
 	Args    json.RawMessage
+	// Begun is when the first attempt was begun, by this worker or another; zero means now.
+	Begun time.Time
+	// Again says that attempts before this Do may have reached the handler.
+	Again bool
 }
 
 // CallID names a call, the same for every attempt, and for no other call of any session.
@@ -80,95 +83,101 @@ type eventData struct {
 	Args    json.RawMessage `json:"arguments"`
 }
 
-// again is an outcome after which the call is tried again.
-type again struct{ why string }
-
-func (a *again) Error() string { return a.why }
-
 // Do carries out a call and returns the reply for the model, also if there is no answer. It
-// fails only if ctx ends: then another attempt with the same call must follow.
+// fails only if ctx ends: then another Do with the same call must follow, with Again set.
 func (c *Caller) Do(ctx context.Context, targets []Target, t protocol.TeamTool, call Call) (Reply, error) {
 	target, err := Find(targets, t.Webhook)
 	if err != nil {
-		return Reply{Text: fmt.Sprintf("The tool %s cannot be called here: %v. Go on without it, and say so.", t.Name, err)}, nil
+		return call.Fail("The tool %s cannot be called here: %v. Go on without it, and say so.", t.Name, err), nil
 	}
 	body, err := json.Marshal(event{Type: "tool.call", At: call.At.UTC(), Data: eventData{ID: call.ID, Session: call.Session, Turn: call.Turn, Tool: t.Name, Args: call.Args}})
 	if err != nil {
-		return Reply{Text: "The call was not made: its arguments cannot be written as JSON."}, nil
+		return call.Fail("The call was not made: its arguments cannot be written as JSON."), nil
 	}
-	wait := t.Wait()
-	within, cancel := context.WithTimeout(ctx, wait)
+	wait, why := t.Wait(), "it was not called in time"
+	left := wait
+	if call.Again {
+		why = "it was called before, and that answer was lost"
+	}
+	if !call.Begun.IsZero() {
+		left = min(wait, call.Begun.Add(wait).Sub(c.now()))
+	}
+	within, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
-	pause, sent := c.pause, false
-	for {
-		r, err := c.once(within, target, t, call.ID, body, &sent)
-		var retry *again
-		if err == nil {
+	for pause := c.pause; within.Err() == nil; pause = min(2*pause, lastPause) {
+		var r Reply
+		if r, why = c.once(within, target, t, &call, body); why == "" {
 			return r, nil
-		}
-		if !errors.As(err, &retry) {
-			return Reply{Text: fmt.Sprintf("The tool %s cannot be called: there is trouble on our side, not on yours. Go on with other work, or without it, and say so.", t.Name)}, nil
 		}
 		select {
 		case <-time.After(pause):
-			pause = min(2*pause, lastPause)
 		case <-within.Done():
-			if ctx.Err() != nil {
-				return Reply{}, context.Cause(ctx)
-			}
-			text := fmt.Sprintf("The tool %s gave no answer within %s (%s).", t.Name, wait, retry.why)
-			if sent {
-				text += " It may have been carried out all the same: look before you call it again."
-			} else {
-				text += " It was not carried out. Try once more later, or go on without it and say so."
-			}
-			return Reply{Text: text}, nil
 		}
 	}
+	if ctx.Err() != nil {
+		return Reply{}, context.Cause(ctx)
+	}
+	text := fmt.Sprintf("The tool %s gave no answer within %s (%s).", t.Name, wait, why)
+	if !call.Again {
+		text += " It was not carried out. Try once more later, or go on without it and say so."
+	}
+	return call.Fail("%s", text), nil
 }
 
-// once makes one attempt. sent says whether the handler may have got the call, then or
-// before.
-func (c *Caller) once(ctx context.Context, target Target, t protocol.TeamTool, id string, body []byte, sent *bool) (Reply, error) {
+// Fail makes a reply that is not the handler's. It never says for certain that a call was
+// not carried out if an attempt may have reached the handler.
+func (c *Call) Fail(format string, args ...any) Reply {
+	text := fmt.Sprintf(format, args...)
+	if c.Again {
+		text += " An attempt may have been carried out all the same: look before you call it again."
+	}
+	return Reply{Text: text}
+}
+
+// once makes one attempt, and sets call.Again if the handler may have got the call. It
+// returns why the call is to be tried again, or "".
+func (c *Caller) once(ctx context.Context, target Target, t protocol.TeamTool, call *Call, body []byte) (Reply, string) {
+	const ours = "there is trouble on our side, not on yours"
 	secrets, err := ReadSecrets(target.SecretFile)
-	if err != nil {
-		return Reply{}, err
+	if err != nil { // perhaps it is being replaced
+		return Reply{}, ours
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.Webhook, bytes.NewReader(body))
 	if err != nil {
-		return Reply{}, err
+		return Reply{}, ours
 	}
 	at := c.now().Unix()
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Accept", "application/json, text/plain")
 	req.Header.Set("User-Agent", "fairlead")
-	req.Header.Set("Webhook-Id", id)
+	req.Header.Set("Webhook-Id", call.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at, 10))
-	req.Header.Set("Webhook-Signature", sign(secrets, id, at, body))
+	req.Header.Set("Webhook-Signature", sign(secrets, call.ID, at, body))
 	resp, err := c.client.Do(req)
 	if err != nil {
-		*sent = *sent || !refusedConnection(err)
-		return Reply{}, &again{"it cannot be reached"}
+		call.Again = call.Again || !refusedConnection(err)
+		return Reply{}, "it cannot be reached"
 	}
 	defer resp.Body.Close()
-	*sent = true
+	before := *call
+	call.Again = true
 	data, err := io.ReadAll(io.LimitReader(resp.Body, MaxReply+1))
 	if err != nil {
-		return Reply{}, &again{"its answer broke off"}
+		return Reply{}, "its answer broke off"
 	}
 	switch code := resp.StatusCode; {
 	case code >= 200 && code < 300:
-		return answer(resp.Header.Get("Content-Type"), data), nil
+		return answer(resp.Header.Get("Content-Type"), data), ""
 	case code == http.StatusRequestTimeout, code == http.StatusTooEarly, code == http.StatusTooManyRequests, code >= 500:
-		return Reply{}, &again{fmt.Sprintf("its status is %d", code)}
+		return Reply{}, fmt.Sprintf("its status is %d", code)
 	case code >= 300 && code < 400:
-		return Reply{Text: fmt.Sprintf("The tool %s was not called: its address leads elsewhere (status %d), and that is not followed. Go on without it, and say so.", t.Name, code)}, nil
+		return before.Fail("The tool %s was not called: its address leads elsewhere (status %d), and that is not followed. Go on without it, and say so.", t.Name, code), ""
 	default:
 		why := cut(text(data), maxWhy)
 		if why == "" {
 			why = fmt.Sprintf("status %d, without a reason", code)
 		}
-		return Reply{Text: fmt.Sprintf("The tool %s refused the call: %s", t.Name, why)}, nil
+		return before.Fail("The tool %s refused the call: %s", t.Name, why), ""
 	}
 }
 

@@ -3,8 +3,9 @@
 //
 // A webhook gets a call as a POST that is signed as Standard Webhooks says
 // (https://www.standardwebhooks.com). webhook-id is the same for every attempt at one call,
-// whichever worker makes it, and so is the body. So a receiver that remembers the ids that
-// it has answered carries out each call once.
+// whichever worker makes it, and so is the body. A receiver may get a call again while it
+// still works on it. So one that remembers the ids that it has begun, with their answers,
+// carries out each call once.
 //
 //	POST /fairlead/lookup
 //	webhook-id: call_7f1c…

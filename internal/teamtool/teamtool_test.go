@@ -229,6 +229,12 @@ func TestACallWithoutAnAnswerIsToldInWordsToActOn(t *testing.T) {
 	if r, err := caller().Do(t.Context(), targets, tool, aCall); err != nil || r.OK || !strings.Contains(r.Text, "trouble on our side") || strings.Contains(r.Text, "secret") {
 		t.Errorf("%+v, %v", r, err)
 	}
+	targets[1].SecretFile = targets[0].SecretFile
+	later := aCall
+	later.Begun, later.Again = time.Now().Add(-time.Hour), true
+	if r, err := caller().Do(t.Context(), targets, tool, later); err != nil || r.OK || !strings.Contains(r.Text, "may have been carried out") || strings.Contains(r.Text, "not carried out") {
+		t.Errorf("begun long ago: %+v, %v", r, err)
+	}
 	why := errors.New("the worker stops")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
