@@ -211,7 +211,7 @@ func TestTheModelIsToldWhatBecameOfACall(t *testing.T) {
 
 func TestACallWithoutAnAnswerIsToldInWordsToActOn(t *testing.T) {
 	tool, targets := serving(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
-	tool.Timeout = 50 * time.Millisecond
+	tool.Timeout = time.Second
 	if r, err := caller().Do(t.Context(), targets, tool, aCall); err != nil || r.OK || !strings.Contains(r.Text, "may have been carried out") || !strings.Contains(r.Text, "status is 502") {
 		t.Errorf("%+v, %v", r, err)
 	}
