@@ -222,6 +222,33 @@ func TestTheRecordIsListedExportedAndVerified(t *testing.T) {
 			t.Errorf("evidence that cannot be written: exit %d, %s", code, errs)
 		}
 	})
+	t.Run("export over files that are there", func(t *testing.T) {
+		dir := t.TempDir()
+		export := func(args ...string) (int, string, string) {
+			return a.ctl(append([]string{"export", "--session", "s1", "--evidence", dir}, args...)...)
+		}
+		for range 2 { // the same content is written only once
+			if code, out, errs := export(); code != 0 || out == "" {
+				t.Fatalf("exit %d, %s", code, errs)
+			}
+		}
+		file := filepath.Join(dir, "session_s1_run-1", "1.sig")
+		whole, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("precious"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, errs := export()
+		if now, err := os.ReadFile(file); code != 6 || out != "" || !strings.Contains(errs, "1.sig is there already with other content") || string(now) != "precious" || err != nil {
+			t.Errorf("without --force: exit %d, the file has %q, %v: %s", code, now, err, errs)
+		}
+		code, _, errs = export("--force")
+		if now, err := os.ReadFile(file); code != 0 || !bytes.Equal(now, whole) || err != nil {
+			t.Errorf("with --force: exit %d, the file has %q, %v: %s", code, now, err, errs)
+		}
+	})
 	t.Run("verify", func(t *testing.T) {
 		if code, v := a.judge("--session", "s1"); code != 0 || v.Records != 5 || v.Chains != 1 || v.Heads != 1 {
 			t.Errorf("s1: exit %d, %+v", code, v)

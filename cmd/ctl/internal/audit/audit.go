@@ -7,7 +7,6 @@ import (
 	"io"
 	"iter"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -198,13 +197,15 @@ func cell(text string) string { return core.OneLine(text, 200) }
 func exportCommand(a *core.App) *cobra.Command {
 	var f filter
 	var evidence string
+	var force bool
 	c := &cobra.Command{
 		Use: "export", Short: "records as JSON lines that sha256sum can verify", Args: cobra.NoArgs,
 		Long: `Writes the exact lines of records, chain by chain, in the order of their seq. The field prev of
 a line is the SHA-256 of the line before it. --since leaves out the beginnings of chains.
 
 --evidence DIR also writes, for each signed record, files for ssh-keygen: what was signed
-(SEQ.message) and the signature (SEQ.sig), in a folder for each chain.`,
+(SEQ.message) and the signature (SEQ.sig), in a folder for each chain. If a file is there with other
+content, nothing is written (exit 6), unless --force is given.`,
 		Example: "  ctl audit export --session release-42 > audit.jsonl\n  ctl audit export --since 720h --evidence evidence > audit.jsonl",
 		RunE: func(c *cobra.Command, _ []string) error {
 			const doing = "export audit records"
@@ -219,17 +220,16 @@ a line is the SHA-256 of the line before it. --since leaves out the beginnings o
 			if fault != nil {
 				return core.Failed("%s: %v", doing, fault)
 			}
+			if evidence != "" {
+				if err := writeEvidence(doing, evidence, logs, f, force); err != nil {
+					return err
+				}
+			}
 			p := a.Print()
 			for _, l := range logs {
 				for i, r := range l.Records {
-					if !f.wants(r) {
-						continue
-					}
-					p.Exact(l.Lines[i] + "\n")
-					if evidence != "" {
-						if err := unpack(evidence, r); err != nil {
-							return core.Failed("%s: %v", doing, err).Because(err)
-						}
+					if f.wants(r) {
+						p.Exact(l.Lines[i] + "\n")
 					}
 				}
 			}
@@ -238,47 +238,8 @@ a line is the SHA-256 of the line before it. --since leaves out the beginnings o
 	}
 	f.flags(c)
 	c.Flags().StringVar(&evidence, "evidence", "", "also write signatures and what was signed below `DIR`")
+	c.Flags().BoolVar(&force, "force", false, "with --evidence: overwrite files that are there")
 	return c
-}
-
-// unpack writes a record's evidence. File names consist of digits and letters, because
-// anybody may have written the entity.
-func unpack(dir string, r audit.Record) error {
-	files := map[string]string{}
-	if e := r.Evidence; e.Signature != "" && !e.Cut {
-		files["message"], files["sig"], files["cert"] = e.Message, e.Signature, e.Certificate
-	}
-	if d := r.Decision; d != nil && d.Signature != "" && !d.Cut {
-		files["decision"], files["decision.sig"] = d.Message, d.Signature
-	}
-	if len(files) == 0 {
-		return nil
-	}
-	dir = filepath.Join(dir, folderOf(r.Entity))
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	for ext, text := range files {
-		if text == "" {
-			continue
-		}
-		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.%s", r.Seq, ext)), []byte(text), 0o600); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// folderOf returns a plain name for an entity. For an entity with other characters it is a
-// digest.
-func folderOf(entity string) string {
-	name := strings.ReplaceAll(entity, "/", "_")
-	for _, c := range name {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
-			return audit.Digest(entity)[:32]
-		}
-	}
-	return name
 }
 
 type verified struct {

@@ -116,3 +116,11 @@ func PlainFile(doing, path string) (string, error) {
 	}
 	return filepath.EvalSymlinks(path)
 }
+
+// MayReplace refuses to write a file that is there, unless the person forces it.
+func MayReplace(doing, file string, force bool) error {
+	if _, err := os.Lstat(file); force || errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return Refused("%s: %s is there already", doing, file).Hinted("name another file, or give --force")
+}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -98,7 +96,7 @@ func getDeliverable(ctx context.Context, a *core.App, id, name string, version i
 		if place, err = core.PlainFile(doing, to); err != nil {
 			return err
 		}
-		if err := mayWrite(doing, to, force); err != nil {
+		if err := core.MayReplace(doing, to, force); err != nil {
 			return err
 		}
 	}
@@ -116,7 +114,7 @@ func getDeliverable(ctx context.Context, a *core.App, id, name string, version i
 	var failure error
 	err = core.WriteWhole(place, func(w io.Writer) error {
 		if failure = worker.Deliverable(ctx, d, w); failure == nil {
-			failure = mayWrite(doing, to, force) // may have been created meanwhile
+			failure = core.MayReplace(doing, to, force) // may have been created meanwhile
 		}
 		return failure
 	})
@@ -142,11 +140,4 @@ func newestOf(list []protocol.Deliverable, name string, version int) (protocol.D
 		}
 	}
 	return protocol.Deliverable{}, false
-}
-
-func mayWrite(doing, file string, force bool) error {
-	if _, err := os.Lstat(file); force || errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	return core.Refused("%s: %s is there already", doing, file).Hinted("name another file, or give --force")
 }

@@ -141,6 +141,10 @@ func TestASnapshotIsTakenListedShownAndExported(t *testing.T) {
 		t.Errorf("to standard output: exit %d, %d bytes, want %d (%v): %s", r.Code, len(r.Stdout), len(data), err, r.Stderr)
 	}
 
+	e2e.Exits(t, 6, "snapshot", "export", second.ID, file)
+	if now := untar(t, file); len(now) != len(in) {
+		t.Error("an export without --force changed a file that was there")
+	}
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "snapshot", "delete", second.ID); r.Code != 6 || !strings.Contains(r.Stderr, "goes on from") {
 		t.Errorf("the one it goes on from: %v", r)
 	}
@@ -148,7 +152,7 @@ func TestASnapshotIsTakenListedShownAndExported(t *testing.T) {
 	if list := snapshotsOf(t, "kept"); len(list) != 1 || list[0].ID != second.ID {
 		t.Errorf("left are %+v", list)
 	}
-	for _, args := range [][]string{{"show", first.ID}, {"export", first.ID, file}, {"restore", first.ID}, {"delete", first.ID}} {
+	for _, args := range [][]string{{"show", first.ID}, {"export", first.ID, file, "--force"}, {"restore", first.ID}, {"delete", first.ID}} {
 		if r := e2e.Lab.Ctl(e2e.Within(t), nil, append([]string{"snapshot"}, args...)...); r.Code != 3 {
 			t.Errorf("%s of one that is gone: %v", args[0], r)
 		}
