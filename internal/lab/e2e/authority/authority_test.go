@@ -91,7 +91,7 @@ func TestAQuorumDecidesAlsoWithNoWorkerUpAndTheRequesterDoesNot(t *testing.T) {
 	}
 }
 
-func TestABatchRunsForWhoMayStartSessionsAndIsClosedByThem(t *testing.T) {
+func TestABatchRunsForWhoMayStartSessionsAndForNobodyElse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "batch.yaml")
 	text := "id: many\nwindow: 2\nprompt: \"say {{.item}}\"\ndefaults: {host: web-1, seed: team}\nitems: [one, two, three]\n"
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
