@@ -37,6 +37,7 @@
 //	snapshot    6 more: activity 3, task 3
 //	host        its pool 1 while it has sessions, 6 when they are long gone
 //	command     to a pool, a seed or a batch: 1 more, for its audit record
+//	credential  of a seed that is rotated, in doubt, dead or revived: 1, for its audit record
 //
 // A session has at most four timers, and sets each again after it fired: for approvals,
 // idleness, snapshots within a turn, and the end of a limit. A session that switches seeds at

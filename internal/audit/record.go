@@ -35,6 +35,10 @@ const (
 	CredentialLend   = "credential.lend"   // a session got the use of a seed
 	CredentialReturn = "credential.return" // it gives that back
 	CredentialLost   = "credential.lost"   // it lost that
+	CredentialSave   = "credential.save"   // a rotated login is in the store
+	CredentialDoubt  = "credential.doubt"  // a seed became suspect
+	CredentialDead   = "credential.dead"   // a seed became dead
+	CredentialRevive = "credential.revive" // a suspect or dead seed was seen to work
 	CertificateIssue = "certificate.issue" // a worker signed a certificate for a person or an API token
 	APIRequest       = "api.request"       // a request to a worker that needs no right
 	Omitted          = "audit.omitted"     // records that were too many are not kept, but counted

@@ -103,7 +103,8 @@ func (l *Ledger) Command(name string, verb access.Verb, raw []byte, who string, 
 	l.add(l.record(workflow.GetInfo(l.ctx).WorkflowExecution.ID, name, verb, raw, who, err))
 }
 
-// Did adds the record of something that no command asked for.
+// Did adds the record of something that no command asked for. The verb may be one of package
+// audit.
 func (l *Ledger) Did(who string, verb access.Verb, reason string) {
 	if l == nil {
 		return

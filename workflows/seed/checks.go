@@ -200,6 +200,7 @@ func (s *checksPart) renew(ctx workflow.Context, in logins.RefreshSeedInput, beg
 	out.Hint = strings.ReplaceAll(out.Hint, "verify NAME", "verify "+s.name)
 	if out.Saved != nil && s.st.Ref.Generation == ref.Generation {
 		s.saving.advance(*out.Saved, out.Files)
+		s.recordSaved("its issuer refreshed the login")
 		ref = *s.st.Ref
 	}
 	s.belongsTo(ref, out.Account)

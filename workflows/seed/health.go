@@ -7,6 +7,8 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -29,12 +31,37 @@ func hintBurnt(name string) string {
 // judge records a verdict. It makes serve run, because holders and waiting sessions may be
 // concerned.
 func (s *seedCore) judge(state, reason, hint string) {
-	since := workflow.Now(s.ctx)
-	if s.st.Health.State == state {
+	since, was := workflow.Now(s.ctx), s.st.Health.State
+	if was == state {
 		since = s.st.Health.Since
 	}
+	s.recordHealth(was, state, reason)
 	s.st.Health = Health{State: state, Reason: kit.Cut(reason, kit.MaxReason), Hint: kit.Cut(hint, kit.MaxReason), Since: since}
 	s.work = true
+}
+
+// recordHealth puts on record that a seed became suspect or dead, or was seen to work again.
+func (s *seedCore) recordHealth(was, now, reason string) {
+	bad := func(state string) bool { return state == protocol.Suspect || state == protocol.Dead }
+	switch {
+	case was == now:
+	case now == protocol.Suspect:
+		s.record(audit.CredentialDoubt, reason)
+	case now == protocol.Dead:
+		s.record(audit.CredentialDead, reason)
+	case bad(was):
+		s.record(audit.CredentialRevive, fmt.Sprintf("it was %s: %s", was, s.st.Health.Reason))
+	}
+}
+
+// record puts a credential event on record that no command asked for.
+func (s *seedCore) record(verb access.Verb, reason string) {
+	s.ledger.Did(access.Worker, verb, kit.Cut(reason, kit.MaxReason))
+}
+
+// recordSaved puts on record that the newest generation was rotated.
+func (s *seedCore) recordSaved(how string) {
+	s.record(audit.CredentialSave, fmt.Sprintf("generation %d: %s", s.st.Ref.Generation, how))
 }
 
 func (s *seedCore) suspect(reason, hint string) {

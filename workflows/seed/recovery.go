@@ -165,6 +165,7 @@ func (s *recoveryPart) takeFetched() {
 	case out.Saved != nil:
 		if out.Auth != authOf(s.st.Files) {
 			s.saving.advance(*out.Saved, out.Files)
+			s.recordSaved(fmt.Sprintf("codex of session %s rotated the login, and it was fetched from host %s", l.Holder, l.where()))
 		}
 		s.st.Rotated, l.Problem, l.NextTry = nil, nil, now // the next recovery wipes
 	case out.Absent || out.Wiped:

@@ -260,6 +260,7 @@ func (s *savingPart) checkSave(in inquiry.SaveSeed) error {
 func (s *savingPart) save(in inquiry.SaveSeed) inquiry.SeedNow {
 	if in.Auth != authOf(s.st.Files) {
 		s.advance(in.Ref, in.Files)
+		s.recordSaved(fmt.Sprintf("codex of session %s rotated the login", in.Holder))
 		now := workflow.Now(s.ctx)
 		if s.st.Health.State == "" { // its issuer made it just now
 			s.alive(now, now)
