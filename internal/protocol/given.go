@@ -102,6 +102,8 @@ type Instructions struct {
 	Parts []InstructionPart `json:"parts"` // in the order of Text
 	// Base replaces codex's own base instructions; empty means that codex has its own.
 	Base string `json:"base,omitempty"`
+	// BaseBytes is the length of base instructions in the store whose text is not at hand.
+	BaseBytes int `json:"base_bytes,omitempty"`
 	// Developer are the developer instructions. Workers leave them out: the session has them.
 	Developer string `json:"developer,omitempty"`
 }
@@ -111,6 +113,8 @@ type InstructionPart struct {
 	Of   string `json:"of"`             // organisation, seed or session
 	Name string `json:"name,omitempty"` // of the seed
 	Text string `json:"text"`
+	// Bytes is the length of a part in the store whose text is not at hand.
+	Bytes int `json:"bytes,omitempty"`
 }
 
 // GivenView shows what was given to a session. Long texts are keys: see Instructions.

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"fmt"
 	"strings"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
@@ -27,19 +28,40 @@ func showInstructions(ctx context.Context, a *core.App, t *conn.Conn, id string)
 		if core.ExitCode(err) != core.ExitNotFound {
 			return err
 		}
-		in = protocol.Instructions{Session: id, Parts: []protocol.InstructionPart{}}
-		if g := v.Given; g != nil {
+		if v.Given != nil {
 			a.Note("no host was prepared for session %s yet: these are its own instructions, to which those of the organisation and the seed are added", id)
-			if g.Agents != nil && g.Agents.Text != "" {
-				in.Parts = append(in.Parts, protocol.InstructionPart{Of: protocol.OfSession, Text: g.Agents.Text})
-			}
-			if g.Base != nil {
-				in.Base = g.Base.Text
-			}
 		}
+		in = given(id, v.Given)
 	}
 	in.Developer = v.Options["instructions"]
 	return a.Print().Show(in, func(p *core.Printer) { printInstructions(p, in) })
+}
+
+// given returns a session's own instructions. Of long ones it has only the length: their text is
+// in the store.
+func given(id string, g *protocol.GivenView) protocol.Instructions {
+	in := protocol.Instructions{Session: id, Parts: []protocol.InstructionPart{}}
+	if g == nil {
+		return in
+	}
+	if t := g.Agents; t != nil {
+		part := protocol.InstructionPart{Of: protocol.OfSession, Text: t.Text}
+		if t.Text == "" {
+			part.Bytes = t.Bytes
+		}
+		in.Parts = append(in.Parts, part)
+	}
+	if t := g.Base; t != nil {
+		in.Base = t.Text
+		if t.Text == "" {
+			in.BaseBytes = t.Bytes
+		}
+	}
+	return in
+}
+
+func stored(bytes int) string {
+	return fmt.Sprintf("(%d bytes are given: the text is shown once a host is prepared)", bytes)
 }
 
 func printInstructions(p *core.Printer, in protocol.Instructions) {
@@ -59,13 +81,21 @@ func printInstructions(p *core.Printer, in protocol.Instructions) {
 		if in.File != "" {
 			head += ", in " + in.File + " of CODEX_HOME"
 		}
-		section(core.Clean(head), part.Text)
+		text := part.Text
+		if part.Bytes > 0 {
+			text = stored(part.Bytes)
+		}
+		section(core.Clean(head), text)
 	}
 	if in.Developer != "" {
 		section("# session, in the developer's name", in.Developer)
 	}
-	if in.Base != "" {
-		section("# base instructions, in place of codex's own", in.Base)
+	base := in.Base
+	if in.BaseBytes > 0 {
+		base = stored(in.BaseBytes)
+	}
+	if base != "" {
+		section("# base instructions, in place of codex's own", base)
 	}
 	if !some {
 		p.Printf("codex is told nothing but what is its own and what the work folder has\n")
