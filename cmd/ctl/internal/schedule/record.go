@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 
 	"go.temporal.io/sdk/client"
+	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
@@ -21,7 +23,7 @@ const maxAbout = 500
 
 // onRecord puts on record what a person is about to do to a schedule, before ctl asks Temporal
 // for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
-// the person goes on.
+// the person goes on. With workers of an older release, the person goes on without a record.
 func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about string) error {
 	opts := client.StartWorkflowOptions{
 		ID: protocol.ScheduleActID(name, act, core.RandomID()), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "record of: " + doing,
@@ -45,12 +47,32 @@ func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about s
 		bctx, cancel := t.App.Bounded(ctx, conn.AnswerWait)
 		defer cancel()
 		err := t.GetWorkflow(bctx, opts.ID, "").Get(bctx, nil)
+		if knowsNoActs(err, name) {
+			t.App.Note("%s: this command is not on record, since a worker of an older release answered, which keeps no records of schedules", doing)
+			return nil
+		}
 		if !conn.OutOfTime(bctx, err) {
 			return t.Explain(ctx, doing, err)
 		}
 	}
 	t.App.Note("no worker answers: Temporal keeps the record of this command until one does")
 	return nil
+}
+
+// knowsNoActs reports whether err is the answer of a worker of a release that put no acts on
+// record. Such a worker takes an act for a firing of the schedule. Newer workers never answer so.
+func knowsNoActs(err error, name string) bool {
+	var app *temporalsdk.ApplicationError
+	if !errors.As(err, &app) {
+		return false
+	}
+	switch app.Type() {
+	case protocol.RefusedBadInput:
+		return strings.Contains(app.Message(), "it does not give exactly one of session and batch")
+	case protocol.RefusedForbidden:
+		return strings.Contains(app.Message(), fmt.Sprintf("it was signed for %.100q, and this is ", protocol.ScheduleID(name)))
+	}
+	return false
 }
 
 // aboutNew describes a new schedule for its record: when it begins something, and the digest of

@@ -61,16 +61,24 @@ type judged struct {
 func (j judged) Get(context.Context, any) error { return j.err }
 
 func TestAnActOnAScheduleIsOnRecordBeforeItIsDone(t *testing.T) {
+	old := func(kind, message string) error {
+		return temporalsdk.NewNonRetryableApplicationError(message, kind, nil)
+	}
 	forbidden := temporalsdk.NewNonRetryableApplicationError("Fire: no binding gives vera schedule.write", protocol.RefusedForbidden, nil)
 	for what, c := range map[string]struct {
 		s    temporal
 		code int
 		note string
 	}{
-		"a worker takes it":    {temporal{up: true}, 0, ""},
-		"a worker refuses it":  {temporal{up: true, answer: forbidden}, core.ExitRefused, ""},
-		"no worker is up":      {temporal{answer: forbidden}, 0, "Temporal keeps the record"},
-		"a worker is too slow": {temporal{up: true, answer: context.DeadlineExceeded}, 0, "Temporal keeps the record"},
+		"a worker takes it":   {temporal{up: true}, 0, ""},
+		"a worker refuses it": {temporal{up: true, answer: forbidden}, core.ExitRefused, ""},
+		"no worker is up":     {temporal{answer: forbidden}, 0, "Temporal keeps the record"},
+		"a worker of an older release takes it for a firing": {temporal{up: true, answer: old(protocol.RefusedBadInput,
+			"fire schedule nightly: its name is invalid, or it does not give exactly one of session and batch")}, 0, "not on record"},
+		"so does one that judges": {temporal{up: true, answer: old(protocol.RefusedForbidden,
+			`Fire: it was signed for "schedule/nightly", and this is "schedule/nightly/pause-7f"`)}, 0, "not on record"},
+		"a worker refuses other input": {temporal{up: true, answer: old(protocol.RefusedBadInput, "record pause of schedule nightly: about is too long")}, core.ExitUsage, ""},
+		"a worker is too slow":         {temporal{up: true, answer: context.DeadlineExceeded}, 0, "Temporal keeps the record"},
 	} {
 		var said bytes.Buffer
 		a := &core.App{Err: &said}
