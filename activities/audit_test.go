@@ -89,6 +89,36 @@ func TestAuditRecordsAreWrittenOnceHoweverOftenTheyAreHandedOver(t *testing.T) {
 	}
 }
 
+func TestStrangersDoNotCrowdOutTheRefusalsOfPrincipals(t *testing.T) {
+	st := newStore(t)
+	r := audits.NewRefusals(st, slog.New(slog.DiscardHandler))
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	for range 500 {
+		r.RefusedStranger(audit.Record{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/audit", Outcome: audit.Refused, Reason: "no token"})
+	}
+	for n := range 20 {
+		r.Refused(refusedSet(n))
+	}
+	cancel()
+	<-done
+	principals, strangers, omitted := 0, 0, 0
+	for _, rec := range holds(t, auditLines(t, st, "worker")) {
+		switch {
+		case rec.Verb == audit.Omitted:
+			omitted++
+		case rec.Verb == audit.APIRequest:
+			strangers++
+		case rec.Outcome == audit.Refused:
+			principals++
+		}
+	}
+	if principals != 20 || strangers < 5 || strangers > 15 || omitted == 0 {
+		t.Errorf("%d refusals of principals, %d of strangers, and %d counts are on record", principals, strangers, omitted)
+	}
+}
+
 func TestAWorkerRecordsWhatItRefuses(t *testing.T) {
 	st := newStore(t)
 	r := audits.NewRefusals(st, slog.New(slog.DiscardHandler))

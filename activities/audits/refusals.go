@@ -21,6 +21,9 @@ const (
 	// burst and perSecond bound how many refusals are kept. Further ones are counted.
 	burst     = 100
 	perSecond = 1
+	// strangersBurst and strangersPerSecond do so for requests of callers who are not known.
+	strangersBurst     = 10
+	strangersPerSecond = 1. / 60
 	// settleEvery is how often a count becomes a record.
 	settleEvery = time.Minute
 	// writeFor bounds one attempt to write.
@@ -39,20 +42,46 @@ type Refusals struct {
 	mu    sync.Mutex
 	chain audit.Chain
 	round chan struct{} // closed after the next write
-	room  float64       // of the rate limit
-	since time.Time     // when room was computed
+	room  room
+	// strangers is another room, so that those who have no right to anything cannot fill the first.
+	strangers room
+}
+
+// A room is a rate limit.
+type room struct {
+	burst, perSecond float64
+	left             float64
+	since            time.Time // when left was computed
+}
+
+func (r *room) take(now time.Time) bool {
+	if !r.since.IsZero() {
+		r.left = min(r.burst, r.left+r.perSecond*now.Sub(r.since).Seconds())
+	}
+	r.since = now
+	if r.left < 1 {
+		return false
+	}
+	r.left--
+	return true
 }
 
 // NewRefusals begins the chain of this process.
 func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 	return &Refusals{store: st, log: log, now: time.Now, user: audit.UnixUser(), wake: make(chan struct{}, 1), round: make(chan struct{}),
-		room: burst, chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
+		room: room{burst: burst, perSecond: perSecond, left: burst}, strangers: room{burst: strangersBurst, perSecond: strangersPerSecond, left: strangersBurst},
+		chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
 // Refused records a refused command, or an act that this process accepted. The rate limit
 // applies to refusals only. Refused returns when the record is in the store, or after a moment.
-func (r *Refusals) Refused(rec audit.Record) {
-	done := r.add(rec)
+func (r *Refusals) Refused(rec audit.Record) { r.refused(rec, &r.room) }
+
+// RefusedStranger does the same for a refused request of a caller who is not known.
+func (r *Refusals) RefusedStranger(rec audit.Record) { r.refused(rec, &r.strangers) }
+
+func (r *Refusals) refused(rec audit.Record, of *room) {
+	done := r.add(rec, of)
 	select {
 	case r.wake <- struct{}{}:
 	default: // the writer is awake
@@ -65,7 +94,7 @@ func (r *Refusals) Refused(rec audit.Record) {
 	}
 }
 
-func (r *Refusals) add(rec audit.Record) (done <-chan struct{}) {
+func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -77,17 +106,12 @@ func (r *Refusals) add(rec audit.Record) (done <-chan struct{}) {
 		r.chain.Add(rec)
 		return r.round
 	}
-	if !r.since.IsZero() {
-		r.room = min(burst, r.room+perSecond*now.Sub(r.since).Seconds())
-	}
-	r.since = now
-	if r.room < 1 {
+	if !of.take(now) {
 		r.chain.Leave(rec)
 		closed := make(chan struct{})
 		close(closed)
 		return closed
 	}
-	r.room--
 	r.chain.Add(rec)
 	return r.round
 }

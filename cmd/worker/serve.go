@@ -78,7 +78,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	refusals := audits.NewRefusals(blobs, log)
 	ends := recordRefusals(ctx, refusals)
 	defer ends()
-	opts.Record = refusals.Refused
+	opts.Record, opts.RecordStranger = refusals.Refused, refusals.RefusedStranger
 	// One chunk store, so that all share its cache of the index.
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}

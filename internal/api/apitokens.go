@@ -96,7 +96,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 	}
 	if err == nil {
 		if err = s.within(r.Context(), in); err != nil {
-			refusedFor(s.opts.Record, callerOf(r.Context()), access.TokenWrite, tokenObject(in.Name), err)
+			refusedFor(&s.opts, callerOf(r.Context()), access.TokenWrite, tokenObject(in.Name), err)
 		}
 	}
 	if err == nil && !in.APIOnly {

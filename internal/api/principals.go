@@ -69,7 +69,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 				return
 			}
 			if !to.open {
-				refused(s.opts.Record, c, to, r, err)
+				refused(&s.opts, c, to, r, err)
 			}
 			s.fail(w, err)
 			return
@@ -82,7 +82,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 		if err != nil {
 			s.log.Info("api request refused", "principal", c.principal, "method", r.Method, "path", r.URL.Path, "err", err)
 			if !to.open {
-				refused(s.opts.Record, c, to, r, err)
+				refused(&s.opts, c, to, r, err)
 			}
 			s.fail(w, err)
 			return

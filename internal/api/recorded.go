@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"net/http"
+	"strings"
 
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
@@ -24,16 +25,20 @@ func sourceOf(r *http.Request) string {
 
 // refused records a request that its caller may not make. Other errors are not recorded: the
 // request was wrong, or was signed for another process, and the client signs it again.
-func refused(record func(audit.Record), c *caller, to route, r *http.Request, err error) {
+func refused(o *Options, c *caller, to route, r *http.Request, err error) {
 	n, nerr := to.needs(r)
 	if nerr != nil {
 		n = need{}
 	}
-	refusedFor(record, c, cmp.Or(string(n.verb), string(n.begins), audit.APIRequest), objectOf(n, r), err)
+	refusedFor(o, c, cmp.Or(string(n.verb), string(n.begins), audit.APIRequest), objectOf(n, r), err)
 }
 
 // refusedFor does the same for a request to a handler that asks for more than its route does.
-func refusedFor[V ~string](record func(audit.Record), c *caller, verb V, object string, err error) {
+func refusedFor[V ~string](o *Options, c *caller, verb V, object string, err error) {
+	record := o.Record
+	if c == nil || c.principal == "" {
+		record = o.RecordStranger
+	}
 	var e *Error
 	if record == nil || !errors.As(err, &e) || e.Kind != ErrForbidden && e.Kind != ErrUnauthorized {
 		return
@@ -69,7 +74,15 @@ func objectOf(n need, r *http.Request) string {
 	case n.object.Seed != "":
 		return protocol.SeedID(n.object.Seed)
 	}
-	return r.URL.Path
+	return pathOf(r)
+}
+
+// maxPath bounds, in bytes, the path of a request in its record.
+const maxPath = 200
+
+// pathOf returns the path of a request, which a stranger may have made long.
+func pathOf(r *http.Request) string {
+	return strings.ToValidUTF8(r.URL.Path[:min(len(r.URL.Path), maxPath)], "\uFFFD")
 }
 
 func tokenObject(name string) string { return "api-token/" + name }

@@ -129,8 +129,10 @@ func TestRefusedRequestsAndWhatCallersDoToTokensAreOnRecord(t *testing.T) {
 }
 
 func TestARequestWithoutTheTokenOfAWorkerIsOnRecord(t *testing.T) {
-	var j journal
-	b := serve(t, func(o *Options) { o.Listen, o.Token, o.Record = "127.0.0.1:0", "a token of some length", j.add })
+	var j, principals journal
+	b := serve(t, func(o *Options) {
+		o.Listen, o.Token, o.Record, o.RecordStranger = "127.0.0.1:0", "a token of some length", principals.add, j.add
+	})
 	get := func(path, token string) {
 		t.Helper()
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, b.server.Address()+path, nil)
@@ -152,9 +154,14 @@ func TestARequestWithoutTheTokenOfAWorkerIsOnRecord(t *testing.T) {
 	get("/v1/status", "")
 	get("/v1/sessions/s1/feed?with=secret", "")
 	get("/v1/audit", "another token")
+	get("/v1/"+strings.Repeat("x", 8<<10), "")
 	want := []audit.Record{
 		{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/sessions/s1/feed", Outcome: audit.Refused, Reason: "this worker's API needs its token"},
 		{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/audit", Outcome: audit.Refused, Reason: "this worker's API needs its token"},
+		{Source: audit.Workflow, Verb: audit.APIRequest, Object: "/v1/" + strings.Repeat("x", maxPath-len("/v1/")), Outcome: audit.Refused, Reason: "this worker's API needs its token"},
+	}
+	if all := principals.take(); len(all) != 0 {
+		t.Errorf("strangers use up the room of principals: %+v", all)
 	}
 	if got := j.take(); !slices.Equal(got, want) {
 		t.Errorf("on record are %+v, want %+v", got, want)

@@ -60,6 +60,9 @@ type Options struct {
 	// Record writes the audit record of a refused request, or of an act that no workflow records.
 	// It bounds how many refusals are kept, and sets the time. It may be nil.
 	Record func(audit.Record)
+	// RecordStranger does the same for refused requests of callers who are not known. Anybody who
+	// reaches the API can make them, so its bound is to be another one. Default Record.
+	RecordStranger func(audit.Record)
 	// Alive is the interval of alive lines; default 15 s.
 	Alive time.Duration
 	// Recheck is how often a request that goes on is judged again; default 15 s. A feed ends
@@ -101,6 +104,9 @@ func Serve(opts Options) (*Server, error) {
 	}
 	if opts.Recheck <= 0 {
 		opts.Recheck = 15 * time.Second
+	}
+	if opts.RecordStranger == nil {
+		opts.RecordStranger = opts.Record
 	}
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})
@@ -230,7 +236,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				err := problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API needs its token").hinted("set api.token_file in the config")
 				if !isOpen(r) {
-					refusedFor(s.opts.Record, nil, audit.APIRequest, r.URL.Path, err)
+					refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
 				}
 				s.fail(w, err)
 				return

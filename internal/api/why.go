@@ -36,7 +36,7 @@ func why(s *Server, w http.ResponseWriter, r *http.Request) {
 		q.Groups = c.groups
 	default:
 		if _, err = s.callers.allow(r.Context(), c, need{verb: access.AccessRead}); err != nil {
-			refusedFor(s.opts.Record, c, access.AccessRead, r.URL.Path, err)
+			refusedFor(&s.opts, c, access.AccessRead, pathOf(r), err)
 			err = problem(http.StatusForbidden, ErrForbidden, "to ask what others may do, or what other groups would allow, needs %s: %v", access.AccessRead, err).
 				hinted("ask about yourself, without --group; `ctl whoami` shows your name")
 		}
