@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,6 +136,10 @@ func TestARotatedLoginIsNeverLost(t *testing.T) {
 		t.Errorf("turn %+v", v.Turn)
 	}
 
+	if text := e2e.OK(t, "audit", "list", "--workflow", "seed/rotating"); strings.Count(text, "credential.save") != 2 {
+		t.Errorf("on record is\n%s", text)
+	}
+	e2e.OK(t, "audit", "verify", "--workflow", "seed/rotating")
 	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "close", "rotates"); r.Code != 0 {
 		t.Fatalf("close: %v", r)
 	}
