@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -53,7 +54,7 @@ func AccountOf(b *Bundle) *protocol.SeedAccount {
 			out.Identity = name
 		}
 	}
-	out.Read(protocol.SeedAccount{Identity: out.Identity, Plan: claims.Auth.Plan})
+	out.Read(protocol.SeedAccount{Identity: out.Identity, Plan: claims.Auth.Plan}, time.Time{})
 	return &out
 }
 

@@ -49,7 +49,15 @@ func TestASeedLearnsFromAReleaseAndFromAVerificationHowMuchIsUsed(t *testing.T) 
 		if a == nil || a.Identity != "ann@example.com" || a.Plan != "pro" || *a.UsedPercent != 3 || a.State != "" {
 			t.Errorf("after the verification it is %+v", a)
 		}
-		next := login("2")
+		again := login("2")
+		again.Account = &protocol.SeedAccount{Identity: "ann@example.com", Plan: "pro"}
+		p.takes(p.send(protocol.UpdatePutSeed, again))
+	})
+	p.at(3*time.Minute+time.Second, func() {
+		if a := p.seed().Account; a == nil || a.Identity != "ann@example.com" || a.UsedPercent != nil {
+			t.Errorf("the same login, imported anew, is shown as %+v", a)
+		}
+		next := login("3")
 		next.Account = &protocol.SeedAccount{Identity: "bob@example.com", Plan: "team"}
 		p.takes(p.send(protocol.UpdatePutSeed, next))
 	})

@@ -194,7 +194,7 @@ func account(ctx context.Context, s *site.Site, name string, b *seeds.Bundle) *p
 		s.Logger.Info("the usage of a login is not known", "seed", name, "err", err)
 		return out
 	}
-	out.Read(protocol.SeedAccount{Plan: limits.Plan, Limits: limits})
+	out.Read(protocol.SeedAccount{Plan: limits.Plan, Limits: limits}, s.Now())
 	return out
 }
 

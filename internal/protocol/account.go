@@ -11,6 +11,8 @@ type SeedAccount struct {
 	Plan     string `json:"plan,omitempty"`
 	// Limits are the newest usage windows that a session or a verification has seen.
 	Limits *RateLimits `json:"limits,omitempty"`
+	// ReadAt is when a verification last read the limits.
+	ReadAt time.Time `json:"read_at,omitzero"`
 	SeedQuota
 }
 
@@ -42,8 +44,11 @@ const (
 	// UnknownQuotaEnd is how long pools avoid a seed whose quota ended, if codex did not
 	// say when it is there again.
 	UnknownQuotaEnd = time.Hour
-	// longestAvoided bounds how long pools avoid a seed on what codex said on a host.
+	// longestAvoided bounds how long pools avoid a seed on what codex said on a host, from when
+	// that was learned.
 	longestAvoided = 35 * 24 * time.Hour
+	// maxResetsAt, in seconds since 1970, is from when on an end of a window is none.
+	maxResetsAt = 1 << 40
 )
 
 // An AccountUse is the use of an account at one time.
@@ -69,6 +74,9 @@ func (a *SeedAccount) Use(now time.Time) AccountUse {
 				continue
 			}
 			ends, known := w.ends(at)
+			if most := at.Add(longestAvoided); ends.After(most) {
+				ends = most
+			}
 			used := min(max(w.UsedPercent, 0), 100)
 			if !ends.After(now) {
 				used, known = 0, false
@@ -94,17 +102,18 @@ func (a *SeedAccount) Use(now time.Time) AccountUse {
 			u.State, u.Until = NearlyUsedUp, at.Add(UnknownQuotaEnd)
 		}
 	}
+	until := a.Until
+	if most := a.Met.Add(longestAvoided); until.After(most) {
+		until = most
+	}
 	switch {
 	case a.Met.IsZero():
-	case a.Until.After(now):
-		u.State, u.Until = UsedUp, later(a.Until, full)
+	case until.After(now):
+		u.State, u.Until = UsedUp, later(until, full)
 	case a.Until.IsZero() && !full.IsZero():
 		u.State = UsedUp
 	case a.Until.IsZero() && u.State == "" && now.Before(a.Met.Add(UnknownQuotaEnd)):
 		u.State, u.Until = NearlyUsedUp, a.Met.Add(UnknownQuotaEnd)
-	}
-	if most := now.Add(longestAvoided); u.Until.After(most) {
-		u.Until = most
 	}
 	u.Until, u.Resets = u.Until.UTC(), u.Resets.UTC()
 	return u
@@ -117,11 +126,18 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
 // ends returns when a window that was reported at a time ends. Without a word about it, it
 // ends a window's length after that.
 func (w *RateWindow) ends(at time.Time) (ends time.Time, known bool) {
 	switch {
-	case w.ResetsAt > 0 && w.ResetsAt < 1<<40:
+	case w.ResetsAt > 0 && w.ResetsAt < maxResetsAt:
 		return time.Unix(w.ResetsAt, 0), true
 	case w.WindowMinutes > 0 && w.WindowMinutes <= int64(longestAvoided/time.Minute):
 		return at.Add(time.Duration(w.WindowMinutes) * time.Minute), false
@@ -130,36 +146,34 @@ func (w *RateWindow) ends(at time.Time) (ends time.Time, known bool) {
 }
 
 // Learn takes what a session saw. Proven is the start of the newest turn that completed
-// with the seed. Older news change nothing.
-func (a *SeedAccount) Learn(u SeedUse, proven time.Time) {
-	if l := u.Limits; l != nil && (a.Limits == nil || l.AtMS >= a.Limits.AtMS) {
-		a.Limits = l.bounded()
+// with the seed. Older news, and those from before a verification, change nothing. A host wrote these times: those after now count
+// as now, and none is further ahead than longestAvoided.
+func (a *SeedAccount) Learn(u SeedUse, proven, now time.Time) {
+	if l := u.Limits.bounded(now); l != nil && time.UnixMilli(l.AtMS).After(a.ReadAt) && (a.Limits == nil || l.AtMS >= a.Limits.AtMS) {
+		a.Limits = l
 		if l.Plan != "" {
-			a.Plan = a.Limits.Plan
+			a.Plan = l.Plan
 		}
 	}
-	if u.Met.After(a.Met) {
-		a.SeedQuota = u.SeedQuota
+	if met := earlier(u.Met, now); met.After(a.Met) && met.After(a.ReadAt) {
+		a.SeedQuota = SeedQuota{Met: met, Until: earlier(u.Until, now.Add(longestAvoided))}
 	}
-	if proven.After(a.Met) {
+	if earlier(proven, now).After(a.Met) {
 		a.SeedQuota = SeedQuota{}
 	}
 }
 
-// Read takes what a verification read: the account's own word at the time of Limits. An
-// answer without limits leaves those that are known.
-func (a *SeedAccount) Read(now SeedAccount) {
-	if now.Identity != "" {
-		a.Identity = cutWord(now.Identity)
+// Read takes what a verification read: the account's own word, which replaces all that
+// sessions saw. An answer without limits leaves those that are known.
+func (a *SeedAccount) Read(said SeedAccount, now time.Time) {
+	if said.Identity != "" {
+		a.Identity = cutWord(said.Identity)
 	}
-	if now.Plan != "" {
-		a.Plan = cutWord(now.Plan)
+	if said.Plan != "" {
+		a.Plan = cutWord(said.Plan)
 	}
-	if l := now.Limits; l != nil && (a.Limits == nil || l.AtMS >= a.Limits.AtMS) {
-		a.Limits = l.bounded()
-		if l.Reached == "" && time.UnixMilli(l.AtMS).After(a.Met) {
-			a.SeedQuota = SeedQuota{}
-		}
+	if l := said.Limits.bounded(now); l != nil && (l.Primary != nil || l.Secondary != nil || l.Reached != "") {
+		a.Limits, a.SeedQuota, a.ReadAt = l, SeedQuota{}, now
 	}
 }
 
@@ -177,9 +191,26 @@ func cutWord(s string) string {
 	}
 }
 
-func (l *RateLimits) bounded() *RateLimits {
+// bounded returns limits as they are kept if they are learned now.
+func (l *RateLimits) bounded(now time.Time) *RateLimits {
+	if l == nil {
+		return nil
+	}
 	b := *l
 	b.Plan, b.Reached = cutWord(l.Plan), cutWord(l.Reached)
+	b.AtMS = min(l.AtMS, now.UnixMilli())
+	b.Primary, b.Secondary = l.Primary.bounded(now), l.Secondary.bounded(now)
+	return &b
+}
+
+func (w *RateWindow) bounded(now time.Time) *RateWindow {
+	if w == nil {
+		return nil
+	}
+	b := *w
+	if b.ResetsAt < maxResetsAt {
+		b.ResetsAt = min(b.ResetsAt, now.Add(longestAvoided).Unix())
+	}
 	return &b
 }
 
@@ -225,7 +256,7 @@ func (v *SeedAccountView) With(l *RateLimitsView, now time.Time) *SeedAccountVie
 		out = *v
 	}
 	a := SeedAccount{Identity: out.Identity, Plan: out.Plan}
-	a.Learn(SeedUse{Limits: l.limits()}, time.Time{})
+	a.Learn(SeedUse{Limits: l.limits()}, time.Time{}, now)
 	fresh := a.View(now)
 	if out.State != "" && out.Until != nil && out.Until.After(now) && fresh.State == "" {
 		fresh.State, fresh.Until = out.State, out.Until

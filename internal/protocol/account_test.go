@@ -46,21 +46,21 @@ func TestAnAccountIsAvoidedUntilItsWindowResets(t *testing.T) {
 func TestOnlyNewerNewsOfAnAccountCount(t *testing.T) {
 	resets := noon.Add(2 * time.Hour)
 	a := SeedAccount{Identity: "ann@example.com", Plan: "plus"}
-	a.Learn(SeedUse{Limits: limits(noon, 50, resets, ""), SeedQuota: SeedQuota{Met: noon, Until: resets}}, time.Time{})
-	a.Learn(SeedUse{Limits: limits(noon.Add(-time.Minute), 20, resets, ""), SeedQuota: SeedQuota{Met: noon.Add(-time.Hour)}}, noon.Add(-time.Hour))
+	a.Learn(SeedUse{Limits: limits(noon, 50, resets, ""), SeedQuota: SeedQuota{Met: noon, Until: resets}}, time.Time{}, noon)
+	a.Learn(SeedUse{Limits: limits(noon.Add(-time.Minute), 20, resets, ""), SeedQuota: SeedQuota{Met: noon.Add(-time.Hour)}}, noon.Add(-time.Hour), noon)
 	if a.Limits.Primary.UsedPercent != 50 || !a.Until.Equal(resets) {
 		t.Errorf("older news count: %+v", a)
 	}
 	b := a
-	if b.Learn(SeedUse{}, noon.Add(time.Minute)); !b.Met.IsZero() {
+	if b.Learn(SeedUse{}, noon.Add(time.Minute), noon.Add(time.Minute)); !b.Met.IsZero() {
 		t.Errorf("a turn that completed later leaves it used up: %+v", b)
 	}
 	b = a
-	b.Read(SeedAccount{Plan: "pro", Limits: limits(noon.Add(time.Minute), 3, resets, "")})
+	b.Read(SeedAccount{Plan: "pro", Limits: limits(noon.Add(time.Minute), 3, resets, "")}, noon.Add(time.Minute))
 	if !b.Met.IsZero() || b.Plan != "pro" || b.Identity != "ann@example.com" || b.Limits.Primary.UsedPercent != 3 {
 		t.Errorf("a verification that finds room leaves %+v", b)
 	}
-	b.Read(SeedAccount{Identity: strings.Repeat("é", 500)})
+	b.Read(SeedAccount{Identity: strings.Repeat("é", 500)}, noon)
 	if len(b.Identity) > maxAccountWord || strings.Contains(b.Identity, "\uFFFD") || b.Limits == nil {
 		t.Errorf("a long identity gives %q", b.Identity)
 	}
@@ -70,6 +70,41 @@ func TestOnlyNewerNewsOfAnAccountCount(t *testing.T) {
 	}
 	if (&SeedAccount{}).View(noon) != nil {
 		t.Error("an account of which nothing is known is shown")
+	}
+}
+
+func TestATimeThatAHostWroteCountsOnlyUntilNow(t *testing.T) {
+	far := time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
+	lie := SeedUse{Limits: limits(far, 100, far, "rate_limit_reached"), SeedQuota: SeedQuota{Met: far, Until: far}}
+	var a SeedAccount
+	a.Learn(lie, far, noon)
+	learned := noon.Add(longestAvoided)
+	if u := a.Use(noon); u.State != UsedUp || u.Until.After(learned) || u.Resets.After(learned) {
+		t.Errorf("at once it is %+v", u)
+	}
+	if u := a.Use(learned.Add(-time.Hour)); u.State != UsedUp || u.Until.After(learned) {
+		t.Errorf("an hour before the end of 35 days it is %+v", u)
+	}
+	if u := a.Use(learned); u.State != "" {
+		t.Errorf("35 days after it was learned it is %+v", u)
+	}
+	next := noon.Add(time.Minute)
+	b := a
+	if b.Learn(SeedUse{Limits: limits(next, 7, next.Add(time.Hour), "")}, next, next); b.Use(next).Percent != 10 || b.Use(next).State != "" {
+		t.Errorf("after the news of another session it is %+v", b.Use(next))
+	}
+	b = a
+	b.Read(SeedAccount{Limits: limits(noon.Add(-time.Minute), 3, noon.Add(time.Hour), "")}, next) // by a slow clock
+	if u := b.Use(next); u.State != "" || u.Percent != 10 {
+		t.Errorf("after a verification it is %+v", u)
+	}
+	b.Learn(SeedUse{Limits: lie.Limits, SeedQuota: SeedQuota{Met: noon, Until: far}}, time.Time{}, next)
+	if u := b.Use(next); u.State != "" {
+		t.Errorf("a session overrules the verification: %+v", u)
+	}
+	b.Read(SeedAccount{Limits: &RateLimits{Plan: "pro", AtMS: next.UnixMilli()}}, next)
+	if b.Limits.Primary == nil {
+		t.Error("a verification that read no windows takes away those that are known")
 	}
 }
 

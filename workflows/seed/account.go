@@ -3,6 +3,8 @@ package seed
 import (
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -17,7 +19,7 @@ func (s *seedCore) used(u *protocol.SeedUse, proven time.Time) {
 	case s.st.Account == nil:
 		s.st.Account = new(protocol.SeedAccount)
 	}
-	s.st.Account.Learn(*u, proven)
+	s.st.Account.Learn(*u, proven, workflow.Now(s.ctx))
 	s.work = true
 }
 
@@ -29,21 +31,16 @@ func (s *seedCore) belongsTo(of protocol.SeedRef, a *protocol.SeedAccount) {
 	if s.st.Account == nil {
 		s.st.Account = new(protocol.SeedAccount)
 	}
-	s.st.Account.Read(*a)
+	s.st.Account.Read(*a, workflow.Now(s.ctx))
 	s.work = true
 }
 
-// putAccount takes the account of a login that a person brings. The use of another account
-// is forgotten.
+// putAccount takes the account of a login that a person brings. All that sessions saw is
+// forgotten, also if it is the same account.
 func (s *seedCore) putAccount(a *protocol.SeedAccount) {
-	was := s.st.Account
 	s.st.Account = nil
-	if a == nil {
-		return
+	if a != nil {
+		s.st.Account = new(protocol.SeedAccount)
+		s.st.Account.Read(*a, workflow.Now(s.ctx))
 	}
-	s.st.Account = new(protocol.SeedAccount)
-	if was != nil && was.Identity == a.Identity {
-		*s.st.Account = *was
-	}
-	s.st.Account.Read(*a)
 }

@@ -92,6 +92,9 @@ func (s *seedCore) alive(began, seen time.Time) {
 	if s.st.Health.State != protocol.Healthy {
 		s.judge(protocol.Healthy, "", "")
 	}
+	if now := workflow.Now(s.ctx); seen.After(now) { // a host wrote it
+		seen = now
+	}
 	if seen.After(s.st.VerifiedAt) {
 		s.st.VerifiedAt = seen
 	}
