@@ -424,15 +424,6 @@ func (w *world) external(id, name string, arg any) error {
 			w.onAcquire(id)
 		}
 		g := lease.Granted{From: id, Epoch: 1}
-		if arg.(lease.Acquire).Look {
-			g.Free, g.Queued = "other", ""
-			if len(w.looks) > 0 {
-				g, w.looks = w.looks[0], w.looks[1:]
-				g.From = id
-			}
-			w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
-			return nil
-		}
 		var next *poolAnswer
 		if len(w.answers) > 0 && id == protocol.PoolID("") {
 			next, w.answers = &w.answers[0], w.answers[1:]
@@ -465,6 +456,13 @@ func (w *world) external(id, name string, arg any) error {
 			}
 			g.Amend, g.Policy, g.Bounds = w.amend, w.judges, w.bounds
 		}
+		w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
+	case lease.SignalLook:
+		g := lease.Granted{Free: "other"}
+		if len(w.looks) > 0 {
+			g, w.looks = w.looks[0], w.looks[1:]
+		}
+		g.From = cmp.Or(g.From, id)
 		w.RegisterDelayedCallback(func() { w.SignalWorkflow(lease.SignalLease, g) }, time.Millisecond)
 	case lease.SignalRelease:
 		w.released = append(w.released, id)

@@ -354,6 +354,7 @@ var messages = []message{
 	signal(protocol.TypeSeedPool, lease.SignalAcquire, lease.Acquire{}),
 	signal(protocol.TypeSeedPool, lease.SignalRelease, lease.Release{}),
 	signal(protocol.TypeSeedPool, lease.SignalMember, seed.MemberNews{}),
+	signal(protocol.TypeSeedPool, lease.SignalLook, lease.Acquire{}),
 	signal(protocol.TypeBatch, protocol.SignalSessionEnded, protocol.SessionEnded{}),
 	signal(protocol.TypeBatch, protocol.SignalCancelBatch, protocol.CancelBatch{}),
 	signal(protocol.TypeBatch, protocol.SignalRetryBatch, protocol.RetryBatch{}),

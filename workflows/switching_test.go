@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/workflow"
+
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -133,6 +135,71 @@ func TestAnInterruptEndsTheSearchForAnotherSeed(t *testing.T) {
 	w.start(switching)
 }
 
+// grantOf is the grant of a seed for which a pool asked.
+func grantOf(name string, epoch int64) lease.Granted {
+	return lease.Granted{From: protocol.SeedID(name), Pool: "logins", Epoch: epoch, Seed: &protocol.SeedRef{Name: name, Generation: 3, Blob: "b", Digest: "d", Kind: "api_key", Epoch: epoch}}
+}
+
+// TestASessionThatLooksForAnotherSeedKeepsItsOwn has a pool that answers a look by the lease that
+// the session has.
+func TestASessionThatLooksForAnotherSeedKeepsItsOwn(t *testing.T) {
+	w := newWorld(t)
+	lendsNext(w, "other")
+	w.looks = []lease.Granted{grantOf("team", 7)}
+	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 75*time.Hour), endsTurn("completed", "done")}
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(4*time.Minute, func() {
+		if v := w.view(); v.State != protocol.Waiting || v.Seed != "team" || len(w.released) != 0 || !strings.Contains(v.Waits, "the pool did not answer") {
+			t.Errorf("it is %s with %s, waits for %q, and gave back %q", v.State, v.Seed, v.Waits, w.released)
+		}
+	})
+	w.at(10*time.Minute, func() {
+		if v := w.view(); v.Seed != "other" || v.State != protocol.Idle {
+			t.Errorf("after the next look it is %s with %s", v.State, v.Seed)
+		}
+		w.SignalWorkflow(lease.SignalLease, grantOf("team", 7)) // twice the same letter
+	})
+	w.at(11*time.Minute, func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.start(switching)
+	if got := strings.Join(w.released, " "); !strings.HasPrefix(got, "seed/team pool/default ") || strings.Count(got, "seed/other") != 1 {
+		t.Errorf("released %s", got)
+	}
+}
+
+func TestALeaseForWhichNobodyWaitsIsGivenBack(t *testing.T) {
+	w := newWorld(t)
+	w.looks = []lease.Granted{{Queued: "no seed is free"}}
+	w.fake.pumps = []pumpFunc{meets(w, protocol.EndQuota, false, 2*time.Hour)}
+	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+	w.at(time.Minute, func() {
+		w.SignalWorkflow(lease.SignalLease, grantOf("third", 4))
+		w.SignalWorkflow(lease.SignalLease, grantOf("team", 7))
+	})
+	w.at(2*time.Minute, func() {
+		if len(w.back) != 1 || w.released[0] != "seed/third" || w.back[0].Epoch != 4 || !w.back[0].Clean {
+			t.Errorf("given back are %q: %+v", w.released, w.back)
+		}
+		w.send(protocol.SignalClose, protocol.Close{})
+	})
+	w.start(switching)
+	if got := strings.Join(w.released, " "); got != "seed/third seed/team pool/default" {
+		t.Errorf("released %s", got)
+	}
+}
+
+// TestAPoolDoesNotAnswerLooksThatAnOlderWorkerLeft covers a run in which a worker that knows no
+// looks met one: its history has no letter.
+func TestAPoolDoesNotAnswerLooksThatAnOlderWorkerLeft(t *testing.T) {
+	p := newPoolWorld(t)
+	p.OnGetVersion("seed pool answers looks", workflow.DefaultVersion, workflow.Version(1)).Return(workflow.DefaultVersion)
+	p.onLook = func(g lease.Granted) { t.Errorf("it answered %+v", g) }
+	p.at(time.Second, func() {
+		p.is("z", protocol.Healthy, true, 10)
+		p.SignalWorkflow(lease.SignalLook, lease.Acquire{Holder: "a", Look: true})
+	})
+	p.runSeedPool(4*time.Second, seed.PoolInput{Name: "logins"})
+}
+
 func TestAPoolTellsWhoLooksForAnotherSeedAndLendsNothing(t *testing.T) {
 	p := newPoolWorld(t)
 	var answers []lease.Granted
@@ -141,11 +208,11 @@ func TestAPoolTellsWhoLooksForAnotherSeedAndLendsNothing(t *testing.T) {
 	p.at(time.Second, func() {
 		p.is("x", protocol.Healthy, true, 90)
 		p.uses("y", protocol.UsedUp, 100, p.Now().Add(20*time.Minute), 95)
-		p.SignalWorkflow(lease.SignalAcquire, look)
+		p.SignalWorkflow(lease.SignalLook, look)
 	})
 	p.at(2*time.Second, func() {
 		p.is("z", protocol.Healthy, true, 10)
-		p.SignalWorkflow(lease.SignalAcquire, look)
+		p.SignalWorkflow(lease.SignalLook, look)
 	})
 	p.at(3*time.Second, func() {
 		if v := query[protocol.SeedPoolView](p.world, protocol.QuerySeedPool); v.Queue != 0 {

@@ -46,6 +46,7 @@ var signals = map[string]Class{
 	"call":    Internal,
 	"holds":   Internal,
 	"report":  Internal,
+	"look":    Internal,
 	"member":  Internal,
 	// from tasks on hosts, and from activities that watch hosts and processes
 	"found":                 Internal,

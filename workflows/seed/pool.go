@@ -70,6 +70,7 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 	p.acq = workflow.GetSignalChannel(ctx, lease.SignalAcquire)
 	p.rel = workflow.GetSignalChannel(ctx, lease.SignalRelease)
 	p.mem = workflow.GetSignalChannel(ctx, lease.SignalMember)
+	p.lks = workflow.GetSignalChannel(ctx, lease.SignalLook)
 	if err := workflow.SetQueryHandler(ctx, protocol.QuerySeedPool, func() (protocol.SeedPoolView, error) { return p.view(), nil }); err != nil {
 		return err
 	}
@@ -103,7 +104,8 @@ func runSeedPool(ctx workflow.Context, every kit.Intervals, in PoolInput) error 
 }
 
 func (p *seedPool) rollOver() error {
-	for p.drain(); len(p.no) > 0; p.drain() {
+	for p.drain(); len(p.no)+len(p.looks) > 0; p.drain() {
+		p.answerLooks()
 		no := p.no // refusals are not carried to the next run
 		p.no = nil
 		lease.Post(p.ctx, no)
@@ -118,6 +120,7 @@ type seedPool struct {
 	acq  workflow.ReceiveChannel
 	rel  workflow.ReceiveChannel
 	mem  workflow.ReceiveChannel
+	lks  workflow.ReceiveChannel
 	work bool
 
 	alarm *kit.Alarm
@@ -125,6 +128,7 @@ type seedPool struct {
 	roll  *kit.Rollover
 	sends []poolSend
 	no    []lease.Letter // refusals, not sent yet
+	looks []lease.Acquire
 }
 
 type poolSend struct {
@@ -152,6 +156,12 @@ func (p *seedPool) drain() {
 	}
 	for _, a := range acqs {
 		p.enqueue(a)
+	}
+	for _, a := range kit.Unread[lease.Acquire](p.lks) {
+		if protocol.NamePattern.MatchString(a.Holder) && !a.TooLarge() {
+			p.looks = append(p.looks, a)
+			p.st.Heard, p.work = true, true
+		}
 	}
 }
 
@@ -213,10 +223,6 @@ func (p *seedPool) enqueue(a lease.Acquire) {
 		p.no = append(p.no, a.Decline(protocol.SeedPoolID(p.name)))
 		return
 	}
-	if a.Look {
-		p.no = append(p.no, p.look(a))
-		return
-	}
 	for i := range p.st.Queue {
 		if t := &p.st.Queue[i]; t.Holder == a.Holder {
 			t.Acquire, t.Told = a, ""
@@ -251,6 +257,7 @@ func (p *seedPool) release(r lease.Release) {
 // serve decides everything before it tells anybody.
 func (p *seedPool) serve() {
 	p.work = false
+	p.answerLooks()
 	letters := p.no
 	p.no = nil
 	say := func(to lease.Who, g lease.Granted) {

@@ -29,6 +29,19 @@ func (m *Member) healthy() bool {
 	return m.Health != protocol.Dead && m.Health != protocol.Suspect
 }
 
+// answerLooks leaves out what a worker of an older version met in this run, which left it unread:
+// its history has no answer.
+func (p *seedPool) answerLooks() {
+	looks := p.looks
+	p.looks = nil
+	if len(looks) == 0 || workflow.GetVersion(p.ctx, "seed pool answers looks", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return
+	}
+	for _, a := range looks {
+		p.no = append(p.no, p.look(a))
+	}
+}
+
 // look answers a session that wants another seed. Seeds that the line waits for are not
 // free.
 func (p *seedPool) look(a lease.Acquire) lease.Letter {

@@ -45,15 +45,17 @@ type placeState struct {
 	SeedProven  time.Time `json:"seed_proven,omitzero"`
 	SeedDoubted bool      `json:"seed_doubted,omitempty"`
 	// SeedMet is when the newest turn met the end of the seed's quota, if it did.
-	SeedMet     protocol.SeedQuota `json:"seed_met,omitzero"`
-	Asked       string             `json:"asked,omitempty"`
-	Answers     []lease.Granted    `json:"answers,omitempty"`
-	Named       bool               `json:"named,omitempty"`   // a person named the host, and the session is not up there yet
-	Attempt     int                `json:"attempt"`           // leases on hosts so far
-	Generation  int64              `json:"generation"`        // rises with every lease; first part of the epoch
-	Touched     bool               `json:"touched,omitempty"` // something of ours may be on the host
-	Layout      *protocol.Layout   `json:"layout,omitempty"`
-	Permissions string             `json:"permissions,omitempty"`
+	SeedMet protocol.SeedQuota `json:"seed_met,omitzero"`
+	Asked   string             `json:"asked,omitempty"`
+	Answers []lease.Granted    `json:"answers,omitempty"`
+	// Strays are grants of other seeds than the held one for which nobody waits any more.
+	Strays      []lease.Granted  `json:"strays,omitempty"`
+	Named       bool             `json:"named,omitempty"`   // a person named the host, and the session is not up there yet
+	Attempt     int              `json:"attempt"`           // leases on hosts so far
+	Generation  int64            `json:"generation"`        // rises with every lease; first part of the epoch
+	Touched     bool             `json:"touched,omitempty"` // something of ours may be on the host
+	Layout      *protocol.Layout `json:"layout,omitempty"`
+	Permissions string           `json:"permissions,omitempty"`
 	// Unprotected says why the agent can read the credential.
 	Unprotected string            `json:"unprotected,omitempty"`
 	Bare        bool              `json:"bare,omitempty"`   // the folder may have no credential
@@ -74,6 +76,7 @@ type placeState struct {
 // run asks again and keeps the place in the line. After its start timeout the session
 // leaves the line.
 func (s *leasesPart) acquire(from string, a lease.Acquire, otherwise func() bool) (got *lease.Granted, f *protocol.Failure, again bool) {
+	s.giveBack()
 	s.st.Asked = from
 	a.Run = s.firstRun()
 	defer func() {
@@ -268,6 +271,8 @@ func (s *leasesPart) leased(g lease.Granted) {
 		if g.Seed.Epoch == held.Epoch && g.Seed.Generation > held.Generation {
 			s.st.Seed = g.Seed
 		}
+	default:
+		s.stray(g)
 	}
 }
 
@@ -280,6 +285,7 @@ func (s *leasesPart) signalRelease(from string, r lease.Release) {
 }
 
 func (s *leasesPart) releaseLeases() {
+	s.giveBack()
 	s.leaveLine(s.loginStays())
 	if s.st.SeedHeld {
 		s.signalRelease(protocol.SeedID(s.st.Seed.Name), s.seedRelease())

@@ -62,6 +62,7 @@ func (s *session) steps() []loopStep {
 		{"push", func() bool { return s.pushes.mayPushNow() }, do(func() { s.pushes.pushNext() })},
 		{"continue as new", func() bool { return s.full() }, end(nextRun)},
 		{"end the turn, to close", func() bool { return st.Close != nil }, try(func() error { return s.ending.interruptForClose() })},
+		{"give back a lease", func() bool { return s.leases.unasked() }, do(func() { s.leases.giveBack() })},
 		{"ask for another seed", func() bool { return s.moving.mayAskForAnother() }, do(func() { s.moving.askForAnother() })},
 		{stepRest, func() bool { return st.Parked != nil && !s.parking.wantsUp() }, try(func() error { defer s.audits.rest()(); return s.parking.rest() })},
 		{"come up", func() bool { return st.Layout == nil }, perhapsAgain(func() bool { return s.parking.comeUp() })},

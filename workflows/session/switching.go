@@ -53,9 +53,6 @@ func (s *movingPart) askForAnother() {
 	s.publish()
 	got := s.askPool(from)
 	switch {
-	case got != nil && got.Seed != nil: // a pool of an older version lends one at once
-		s.leases.signalRelease(protocol.SeedID(got.Seed.Name), lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: got.Epoch, Clean: true})
-		l.AskAt = time.Time{}
 	case s.st.Limit != l || !s.bounds.waitsForLimit() || s.st.Close != nil:
 	case got != nil && got.Free != "":
 		s.switchSeed()
@@ -75,28 +72,37 @@ func (s *movingPart) askForAnother() {
 }
 
 // askPool returns nil if there is no answer in time, or if the session has to do something
-// else.
+// else. A pool of an older version does not answer. No answer is a grant.
 func (s *movingPart) askPool(from string) *lease.Granted {
+	s.leases.giveBack()
 	s.st.Asked = from
 	defer func() { s.st.Asked = "" }()
 	a := lease.Acquire{Holder: s.id, Run: s.firstRun(), Look: true}
 	if s.st.Seed != nil {
 		a.Not = s.st.Seed.Name
 	}
-	if err := s.leases.ask(from, a); err != nil {
+	if err := workflow.SignalExternalWorkflow(s.ctx, from, "", lease.SignalLook, a).Get(s.ctx, nil); err != nil {
 		s.log.Warn("pool of seeds not asked", "error", err)
 		return nil
 	}
 	late := kit.NewWake(s.ctx, "no answer of "+from)
 	late.Set(workflow.Now(s.ctx).Add(poolAnswers))
 	defer late.Off()
-	err := s.await(func() bool {
-		return len(s.st.Answers) > 0 || s.st.Close != nil || !s.bounds.waitsForLimit() || s.full() || late.Due()
-	})
-	if err != nil {
-		return nil
+	over := func() bool {
+		return s.st.Close != nil || !s.bounds.waitsForLimit() || s.full() || late.Due()
 	}
-	return s.leases.answer(from)
+	for {
+		err := s.await(func() bool { return len(s.st.Answers) > 0 || over() })
+		got := s.leases.answer(from)
+		switch {
+		case err != nil:
+			return nil
+		case got != nil && got.Seed != nil:
+			s.leases.stray(*got)
+		case got != nil || over():
+			return got
+		}
+	}
 }
 
 func (s *movingPart) switchSeed() {

@@ -26,6 +26,7 @@ const (
 	SignalFound   = "found"  // to a pool: result of a host task
 	SignalReport  = "report" // to a seed
 	SignalMember  = "member" // to a pool of seeds: state of a member
+	SignalLook    = "look"   // to a pool of seeds, with an Acquire: would it lend one now? An older pool does not read it
 )
 
 // Acquire requests a slot from a pool, or the use of a seed.
@@ -64,8 +65,8 @@ type Acquire struct {
 	Pool  string `json:"pool,omitempty"`
 	Again bool   `json:"again,omitempty"`
 
-	// Look only asks a pool of seeds whether it would lend one now, other than Not. The
-	// answer has Free, or Queued and perhaps RetryAfter.
+	// Look, in a SignalLook, only asks a pool of seeds whether it would lend one now, other
+	// than Not. The answer has Free, or Queued and perhaps RetryAfter.
 	Look bool   `json:"look,omitempty"`
 	Not  string `json:"not,omitempty"`
 }
