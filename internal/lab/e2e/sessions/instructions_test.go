@@ -57,7 +57,7 @@ func TestInstructionsOfASessionReachTheModelAndStay(t *testing.T) {
 		last := len(in.Parts) - 1
 		if last < 0 || in.Parts[last].Of != protocol.OfSession || in.Parts[last].Text != own || in.File != "AGENTS.md" || !strings.HasSuffix(in.Text, own) ||
 			in.Base != "BASEFIRST You are a clerk.\n" || in.Developer != "DEVELOPER says so" || in.Host == "" {
-			t.Errorf("%s: shown is %.300q…", id, in)
+			t.Errorf("%s: shown is %+v…", id, in)
 		}
 	}
 	shown(id)
