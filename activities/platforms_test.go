@@ -48,7 +48,8 @@ func TestAHostOfAnotherArchitectureIsBroughtThePackageOfItsOwn(t *testing.T) {
 		t.Fatalf("the package is %+v, %v", tree, err)
 	}
 	_, err = b.provision()
-	// What did not arrive as it was sent would be refused before it is started.
+	// codex is started only after all its files were verified on the host. So this error shows
+	// that the package arrived whole.
 	if app := appError(t, err); app.Type() != protocol.ErrTypeCodexMissing || !strings.Contains(app.Message(), "codex does not run here") {
 		t.Errorf("with the package for the host: %v", app)
 	}

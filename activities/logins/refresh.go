@@ -170,7 +170,7 @@ type VerifySeedResult struct {
 	Account *protocol.SeedAccount `json:"account,omitempty"`
 }
 
-// readUsage bounds the time for the usage of a login, of which no verdict depends.
+// readUsage bounds the time to read the usage of a login. No verdict depends on the usage.
 const readUsage = 10 * time.Second
 
 // accountOf returns the account of a refreshed login, if it is asked for.

@@ -16,8 +16,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// instructions returns what codex is told in a session: the instructions of the
-// organisation, those of the seed, and those of the session.
+// instructions collects the instructions of the organisation, the seed and the session.
 func instructions(ctx context.Context, s *site.Site, in PrepareSessionInput, bundle *seeds.Bundle) (protocol.Instructions, error) {
 	out := protocol.Instructions{Session: in.Claim.Session, At: s.Now().UTC(), Host: in.Claim.Host.Name, Parts: []protocol.InstructionPart{}}
 	add := func(of, name, text string) {

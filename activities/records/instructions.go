@@ -12,7 +12,7 @@ import (
 
 func instructionsKey(session string) string { return "instructions/" + session }
 
-// KeepInstructions stores what codex is told on a session's present host.
+// KeepInstructions stores the instructions that codex has on a session's present host.
 func KeepInstructions(ctx context.Context, st *store.Store, in protocol.Instructions) error {
 	data, err := json.Marshal(in)
 	if err == nil {
@@ -24,8 +24,8 @@ func KeepInstructions(ctx context.Context, st *store.Store, in protocol.Instruct
 	return nil
 }
 
-// ReadInstructions returns what codex was last told; the error wraps store.ErrNotFound if
-// that is nothing, or if no host was prepared yet.
+// ReadInstructions returns the instructions that were stored last. Its error wraps
+// store.ErrNotFound if there are none, or if no host was prepared yet.
 func ReadInstructions(ctx context.Context, st *store.Store, session string) (in protocol.Instructions, err error) {
 	if err := kit.CheckID("session", session); err != nil {
 		return in, err

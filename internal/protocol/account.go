@@ -39,7 +39,7 @@ const (
 )
 
 const (
-	// NearlyUsedPercent is from when on a window counts as nearly used up.
+	// NearlyUsedPercent is the percentage from which a window counts as nearly used up.
 	NearlyUsedPercent = 95
 	// UnknownQuotaEnd is how long pools avoid a seed whose quota ended, if codex did not
 	// say when it is there again.

@@ -42,7 +42,7 @@ func digestOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Check refuses what no start of a session may give as what.
+// Check returns an error if no session may be started with g. what names the text in errors.
 func (g *GivenText) Check(what string, isBlob func(key string) bool) error {
 	switch {
 	case g == nil:
@@ -61,7 +61,7 @@ func (g *GivenText) Check(what string, isBlob func(key string) bool) error {
 	return nil
 }
 
-// Is refuses a text that is not the given one.
+// Is returns an error if text is not the given one.
 func (g *GivenText) Is(text, what string) error {
 	switch {
 	case len(text) != g.Bytes || digestOf(text) != g.Digest:

@@ -42,7 +42,7 @@ type ToolsGiven struct {
 
 var toolName = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9_-]{0,62}$`)
 
-// Check refuses what no start of a session may give as tools.
+// Check returns an error if no session may be started with these tools.
 func (g *ToolsGiven) Check(isBlob func(key string) bool) error {
 	if g == nil {
 		return nil

@@ -17,7 +17,7 @@ type Target struct {
 	SecretFile string
 }
 
-// CheckTarget refuses a URL that is none for a Target.
+// CheckTarget returns an error if raw cannot be the URL of a Target.
 func CheckTarget(raw string) error {
 	u, err := parseURL(raw)
 	if err != nil {

@@ -21,7 +21,7 @@ const (
 )
 
 // ReadSecrets reads a file with one to four secrets, as Standard Webhooks writes them:
-// whsec_ and base64 of 24 to 64 bytes. Errors have nothing of them.
+// whsec_ and base64 of 24 to 64 bytes. No error contains a secret.
 func ReadSecrets(name string) ([][]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 // A pool lends the free seed that was used least recently, of those that are not nearly
 // used up. If every healthy seed of the pool is nearly used up, it lends the free one of
-// which least is used. A used-up seed it does not lend before its limit resets: sessions
+// which least is used. It does not lend a used-up seed before its limit resets: sessions
 // wait in line.
 
 var useWords = map[string]string{protocol.NearlyUsedUp: "nearly used up", protocol.UsedUp: "used up"}
@@ -61,7 +61,7 @@ func (p *seedPool) look(a lease.Acquire) lease.Letter {
 	return lease.Letter{To: a.Holder, Text: g}
 }
 
-// next returns the seed to lend now, or nil. It is not that of the name not.
+// next returns the seed to lend now, or nil. It skips the seed that not names.
 func (p *seedPool) next(not string) *Member {
 	var best, last *Member
 	now, worn := workflow.Now(p.ctx), true

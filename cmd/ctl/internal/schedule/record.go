@@ -21,8 +21,7 @@ import (
 // maxAbout bounds, in characters, what a person says about an act.
 const maxAbout = 500
 
-// onRecord puts on record what a person is about to do to a schedule, before ctl asks Temporal
-// for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
+// onRecord records an act on a schedule, before ctl asks Temporal for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
 // the person goes on. With workers of an older release, the person goes on without a record.
 func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about string) error {
 	opts := client.StartWorkflowOptions{

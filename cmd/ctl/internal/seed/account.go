@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// freshenAccount adds what the session that holds a login has seen of its use. The seed
-// learns that when the session gives the login back.
+// freshenAccount asks the session that holds a login how much of it is used, and adds the
+// answer to the view. The seed learns the same when the session gives the login back.
 func freshenAccount(ctx context.Context, t *conn.Conn, v *protocol.SeedView) {
 	if v.Kind != "chatgpt" || len(v.HeldBy) != 1 {
 		return
