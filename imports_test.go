@@ -46,7 +46,7 @@ var rules = []rule{
 	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "internal/lab", "internal/payload", "internal/authority"}, nil,
 		"domain packages know nothing of Temporal"},
 	{"golang.org/x/crypto/ssh", []string{"hostexec", "internal/sshsig", "internal/access", "internal/command", "internal/audit", "internal/authority", "internal/login",
-		"cmd/ctl/internal/conn", "cmd/ctl/internal/login", "cmd/ctl/internal/signkey", "cmd/worker", "internal/lab/touchkey"}, []string{"workflows", "internal/api", "internal/tokens", "cmd/ctl", "internal/lab/e2e/authority"},
+		"cmd/ctl/internal/conn", "cmd/ctl/internal/login", "cmd/ctl/internal/signkey", "cmd/worker", "internal/lab/touchkey"}, []string{"workflows", "internal/api", "internal/tokens", "cmd/ctl", "cmd/internal/flows", "internal/lab/e2e/authority"},
 		"SSH belongs to hostexec; the others sign or verify commands, decisions and certificates, and dial nobody; tests make keys"},
 	{"github.com/pkg/sftp", []string{"hostexec"}, nil, "SFTP belongs to hostexec"},
 	{module + "workflows", []string{"cmd", "internal/lab"}, nil, "workflows decide; nobody below knows them"},

@@ -2,6 +2,7 @@ package escape
 
 import (
 	"fmt"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -36,6 +37,16 @@ func Text(s string) string {
 		return s
 	}
 	return string(Append(append(make([]byte, 0, len(s)+16), s[:n]...), s[n:]))
+}
+
+// OneLine puts a text on one line of at most n characters, with its hidden characters as
+// escapes.
+func OneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(Text(s)), " ")
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
 }
 
 // Line is Text for one line: line feeds and tabs are escaped, too.

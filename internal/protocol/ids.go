@@ -1,7 +1,9 @@
 package protocol
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"encoding/base32"
 	"encoding/hex"
 	"fmt"
 	"regexp"
@@ -123,3 +125,19 @@ const (
 	ClaimSession = "session"
 	ClaimBatch   = "batch"
 )
+
+// CutApproval splits an approval's id, such as s1.2, into session and number.
+func CutApproval(id string) (session, n string, ok bool) {
+	i := strings.LastIndexByte(id, '.')
+	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
+		return "", "", false
+	}
+	return id[:i], id[i+1:], true
+}
+
+// RandomID returns a random name of 50 bits. It is not for workflows.
+func RandomID() string {
+	b := make([]byte, 7)
+	rand.Read(b)
+	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))[:10]
+}

@@ -71,7 +71,7 @@ bindings:
 			if c.down {
 				return nil, errors.New("no address is known")
 			}
-			return &conn.Conn{Client: running, App: a}, nil
+			return conn.With(a, running, nil), nil
 		}
 		o, err := object(t.Context(), a, open, "why", c.zone, c.object)
 		if err != nil {

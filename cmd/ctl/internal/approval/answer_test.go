@@ -34,7 +34,7 @@ func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return a, &conn.Conn{Client: c, App: a}
+	return a, conn.With(a, c, nil)
 }
 
 // A person who declines or cancels at the prompt of `ctl approval answer` sends no answers:

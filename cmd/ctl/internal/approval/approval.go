@@ -274,7 +274,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	}
 	// The feed must start before the decision, or ctl could miss the acknowledgement.
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, Again: true}
-	seen, answered, err := msg.Look(ctx, t)
+	seen, answered, err := msg.Look(ctx, t.Conn)
 	var asked *protocol.Approval
 	if err == nil {
 		if ap, perr := conn.Pick(seen.Approvals, doing, d.Approval); perr == nil {
@@ -316,7 +316,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
 	defer func() { stop(); <-heard.Done }()
 	var ap protocol.Approval
-	kept, err := msg.Send(ctx, t, seen, answered, err, &ap)
+	kept, err := msg.Send(ctx, t.Conn, seen, answered, err, &ap)
 	if err != nil {
 		return err
 	}
@@ -352,7 +352,7 @@ func withDigestHint(err error, d protocol.Decide) error {
 // worker will judge it. It returns the refusal if that worker will refuse it.
 func keptDecision(ctx context.Context, t *conn.Conn, msg conn.Delivery, seen protocol.SessionDetail, d protocol.Decide) (protocol.Approval, error) {
 	ours := decidedByUs(seen, msg.Session, d)
-	now, _, err := msg.Look(ctx, t)
+	now, _, err := msg.Look(ctx, t.Conn)
 	if err != nil {
 		return ours, nil // nobody can say yet
 	}

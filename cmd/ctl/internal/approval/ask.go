@@ -132,7 +132,7 @@ func sendInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appr
 	}
 	msg := conn.Delivery{Doing: doing, Session: ap.Session, Name: protocol.SignalDecide, Msg: d, Again: true, Check: conn.Decidable(doing, d)}
 	var got protocol.Approval
-	kept, err := msg.Deliver(ctx, t, &got)
+	kept, err := msg.Deliver(ctx, t.Conn, &got)
 	if err == nil && !kept && got.State == protocol.ApprovalOpen { // more approvers must agree
 		a.Note("%s", core.Clean(signedText(got)))
 	}

@@ -104,7 +104,7 @@ says which sessions wait. With -o json: a line for each result, and the batch la
 
 // startBatch starts a batch; there says that the same request already did.
 func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Local, k *conn.Keyed) (there bool, err error) {
-	if there, err = k.Look(ctx, t); err != nil || there {
+	if there, err = k.Look(ctx, t.Conn); err != nil || there {
 		return there, err
 	}
 	if err := b.CheckNames(ctx, a, t); err != nil {
@@ -112,7 +112,7 @@ func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Lo
 	}
 	spec, err := b.Pack(ctx, a, t, owned.Owner{Kind: owned.Batch, ID: id}.NewFolder())
 	if err == nil {
-		err = k.Take(ctx, t, "")
+		err = k.Take(ctx, t.Conn, "")
 	}
 	if err != nil {
 		return false, err
@@ -120,7 +120,7 @@ func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Lo
 	start := batchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	k.Mark(&start)
 	_, err = t.Start(ctx, "start batch "+id, start, protocol.TypeBatch, batch.Input{ID: id, Spec: spec, By: core.Person()})
-	return k.Ours(ctx, t, err)
+	return k.Ours(ctx, t.Conn, err)
 }
 
 func batchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkflowOptions {

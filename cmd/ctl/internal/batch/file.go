@@ -197,7 +197,7 @@ func (b *Local) CheckNames(ctx context.Context, a *core.App, t *conn.Conn) error
 			s.opt.Host, s.opt.Elsewhere = like.Host, like.Elsewhere
 			continue
 		}
-		err := start.CheckNames(ctx, a, t, &s.opt)
+		err := t.CheckNames(ctx, &s.opt)
 		seen[what] = s.opt
 		if err == nil {
 			continue

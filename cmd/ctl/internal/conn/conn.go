@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/internal/dial"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
@@ -21,19 +22,19 @@ import (
 // connectWait bounds the first connection. A server may be restarting.
 const connectWait = 5 * time.Second
 
-// AnswerWait bounds the wait for a worker's answer.
-const AnswerWait = 10 * time.Second
-
 // A Conn is a connection to Temporal that returns ctl's own errors.
 type Conn struct {
-	client.Client
-	App       *core.App
-	Address   string
-	Namespace string
-	From      string // source of the address: flags, environment, config or stack
-	Codec     *payload.Codec
-	Silence   Silence
-	warned    sync.Map // addresses of workers that are not asked
+	*flows.Conn
+	App    *core.App
+	From   string   // source of the address: flags, environment, config or stack
+	warned sync.Map // addresses of workers that are not asked
+}
+
+// With returns a connection over a client.
+func With(a *core.App, c client.Client, codec *payload.Codec) *Conn {
+	t := &Conn{App: a}
+	t.Conn = &flows.Conn{Client: c, Codec: codec, Side: side{t}}
+	return t
 }
 
 func endpoint(a *core.App) (*dial.Target, error) {
@@ -131,7 +132,8 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 		return nil, core.Unreachable("reach Temporal at %s (from %s): %s", opts.HostPort, from, FirstSentence(err)).Hinted("%s", hint).Because(err)
 	}
 	a.OnClose(closer(c.Close))
-	t := &Conn{Client: c, App: a, Address: opts.HostPort, Namespace: opts.Namespace, From: from, Codec: target.Codec}
+	t := With(a, c, target.Codec)
+	t.Address, t.Namespace, t.From = opts.HostPort, opts.Namespace, from
 	return t, t.maySend(ctx)
 }
 

@@ -1,4 +1,4 @@
-// Package conn is ctl's connection to Temporal ([Conn]) and to the workers' HTTP APIs. It
-// converts failures to errors of package core. If no worker answers a query, it replays the
-// workflow's history.
+// Package conn is ctl's connection to Temporal ([Conn]) and to the workers' HTTP APIs. What
+// it shares with the HTTP API, such as how a workflow is asked with no worker up, is in package
+// flows.
 package conn

@@ -16,7 +16,7 @@ func AskSnapshot(ctx context.Context, t *Conn, id string) (acc protocol.Snapshot
 	doing := "take a snapshot of session " + id
 	acc.Session = id
 	msg := Delivery{Doing: doing, Session: id, Name: protocol.SignalSnapshot, Msg: protocol.TakeSnapshot{By: core.Person()}, Check: TakesMore(doing)}
-	kept, err = msg.Deliver(ctx, t, &acc)
+	kept, err = msg.Deliver(ctx, t.Conn, &acc)
 	return acc, kept, err
 }
 

@@ -59,7 +59,8 @@ func TestAWorkflowWhoseTasksFailAgainAndAgainIsNamedWithTheCause(t *testing.T) {
 		WorkflowTaskFailedEventAttributes: &historypb.WorkflowTaskFailedEventAttributes{Failure: &failurepb.Failure{Message: "it has no valid mark of a worker"}}}}
 	for _, older := range []bool{false, true} {
 		f := &failingTemporal{older: older, attempts: map[string]int32{"session/stuck": 7, "session/once": 2, "session/fine": 0}, last: failingService{of: map[string]*historypb.HistoryEvent{"session/stuck": failed}}}
-		c := &Conn{Client: f, App: &core.App{}, Namespace: "default", Codec: payload.NewCodec("default")}
+		c := With(&core.App{}, f, payload.NewCodec("default"))
+		c.Namespace = "default"
 		stuck, err := c.Stuck(t.Context())
 		if err != nil || len(stuck) != 1 || stuck[0].String() != "session/stuck, attempt 7: it has no valid mark of a worker" {
 			t.Errorf("older server %t: %v, %v", older, stuck, err)

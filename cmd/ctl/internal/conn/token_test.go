@@ -98,7 +98,7 @@ func TestAProgramSignsCommandsWithTheCertificateOfItsToken(t *testing.T) {
 	app.Flags.Config = put("config.yaml", fmt.Sprintf("authority: required\ntoken_file: token\napi: {address: %q}\n", srv.Address()))
 	app.Flags.State = filepath.Join(dir, "state")
 	t.Cleanup(app.Close)
-	conn := &Conn{App: app}
+	conn := With(app, nil, nil)
 	args, err := conn.signed(t.Context(), "send", command.Update, "session/s1", "message", []any{map[string]string{"text": "hello"}})
 	if err != nil || len(args) != 1 {
 		t.Fatal(args, err)

@@ -3,6 +3,7 @@ package conn
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -72,14 +73,18 @@ type viewValue struct{ v protocol.SessionView }
 
 func (viewValue) HasValue() bool { return true }
 func (e viewValue) Get(to any) error {
-	return throughJSON(e.v, to)
+	data, err := json.Marshal(e.v)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(data, to)
 }
 
 func TestWhoAwaitsASessionIsToldWhatItWaitsFor(t *testing.T) {
 	var told bytes.Buffer
 	a := &core.App{Err: &told}
 	waits := protocol.SessionView{ID: "s1", State: protocol.Resuming, Waits: "another attempt: web-1 is down"}
-	tt := &Conn{App: a, Client: &awaited{views: []protocol.SessionView{waits, waits, {ID: "s1", State: protocol.Idle}}}}
+	tt := With(a, &awaited{views: []protocol.SessionView{waits, waits, {ID: "s1", State: protocol.Idle}}}, nil)
 	v, err := AwaitSession(t.Context(), a, tt, "s1", "resume session s1", time.Minute, func(v protocol.SessionView) (bool, error) {
 		return v.State == protocol.Idle, nil
 	})

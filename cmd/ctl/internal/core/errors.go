@@ -3,95 +3,57 @@ package core
 import (
 	"context"
 	"errors"
-	"fmt"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/errkind"
 )
 
 // The exit codes are part of the documented command line.
 const (
-	ExitFailed      = 1 // the work failed: a turn, a check
-	ExitUsage       = 2 // usage or bad input
-	ExitNotFound    = 3
-	ExitUnreachable = 4 // Temporal, worker, host or store
-	ExitTimeout     = 5
-	ExitRefused     = 6 // stale or duplicate decision, id in use, policy
-	ExitPerson      = 7 // a person is needed, but ctl may not ask
-	exitInterrupted = 130
+	ExitFailed      = errkind.ExitFailed
+	ExitUsage       = errkind.ExitUsage
+	ExitNotFound    = errkind.ExitNotFound
+	ExitUnreachable = errkind.ExitUnreachable
+	ExitTimeout     = errkind.ExitTimeout
+	ExitRefused     = errkind.ExitRefused
+	ExitPerson      = errkind.ExitPerson
 )
 
 // An Error has an exit code, a word for programs and a hint for people.
-type Error struct {
-	Code    int
-	Kind    string
-	Message string // what failed: why
-	Hint    string // what to do; may be empty
-	Silent  bool   // the command has already printed the result
-	cause   error
-}
-
-func (e *Error) Error() string { return e.Message }
-func (e *Error) Unwrap() error { return e.cause }
-
-// Hinted sets the hint.
-func (e *Error) Hinted(format string, args ...any) *Error {
-	e.Hint = fmt.Sprintf(format, args...)
-	return e
-}
-
-// Because sets the underlying error.
-func (e *Error) Because(err error) *Error {
-	e.cause = err
-	return e
-}
+type Error = errkind.Error
 
 // NewError returns an error with an exit code and a word for programs.
 func NewError(code int, kind, format string, args ...any) *Error {
-	return &Error{Code: code, Kind: kind, Message: fmt.Sprintf(format, args...)}
+	return errkind.New(code, kind, format, args...)
 }
 
 // Failed reports work that failed.
-func Failed(format string, args ...any) *Error {
-	return NewError(ExitFailed, "failed", format, args...)
-}
+func Failed(format string, args ...any) *Error { return errkind.Failed(format, args...) }
 
 // Usage reports wrong usage or bad input.
-func Usage(format string, args ...any) *Error {
-	return NewError(ExitUsage, "bad_input", format, args...)
-}
+func Usage(format string, args ...any) *Error { return errkind.Usage(format, args...) }
 
 // NotFound reports something that does not exist.
-func NotFound(format string, args ...any) *Error {
-	return NewError(ExitNotFound, "not_found", format, args...)
-}
+func NotFound(format string, args ...any) *Error { return errkind.NotFound(format, args...) }
 
 // Unreachable is about Temporal, a worker, a host or the store.
-func Unreachable(format string, args ...any) *Error {
-	return NewError(ExitUnreachable, "unreachable", format, args...)
-}
+func Unreachable(format string, args ...any) *Error { return errkind.Unreachable(format, args...) }
 
 // TimedOut reports a wait that ended.
-func TimedOut(format string, args ...any) *Error {
-	return NewError(ExitTimeout, "timed_out", format, args...)
-}
+func TimedOut(format string, args ...any) *Error { return errkind.TimedOut(format, args...) }
 
 // Refused reports a request that the state does not permit.
-func Refused(format string, args ...any) *Error {
-	return NewError(ExitRefused, "refused", format, args...)
-}
+func Refused(format string, args ...any) *Error { return errkind.Refused(format, args...) }
 
 // NeedsPerson reports that a person is needed but may not be asked.
-func NeedsPerson(format string, args ...any) *Error {
-	return NewError(ExitPerson, "person_needed", format, args...)
-}
+func NeedsPerson(format string, args ...any) *Error { return errkind.NeedsPerson(format, args...) }
 
 // ExitStatus ends ctl silently with the status of another program, such as a command on a
 // host.
-func ExitStatus(code int) *Error {
-	return &Error{Code: code, Kind: "exit", Message: fmt.Sprintf("exit status %d", code), Silent: true}
-}
+func ExitStatus(code int) *Error { return errkind.ExitStatus(code) }
 
 // ErrInterrupted is the cause of a context that ^C cancelled.
-var ErrInterrupted = errors.New("interrupted by the user")
+var ErrInterrupted = errkind.ErrInterrupted
 
 // AsError gives every error an exit code. Until the command line was accepted (began),
 // every error is a usage error of the named command.
@@ -99,8 +61,8 @@ func AsError(ctx context.Context, err error, began bool, command string) *Error 
 	var e *Error
 	switch {
 	case errors.Is(context.Cause(ctx), ErrInterrupted):
-		return &Error{Code: exitInterrupted, Kind: "interrupted", Message: ErrInterrupted.Error(),
-			Hint: "what was begun goes on; look with `ctl session list`", cause: err}
+		return errkind.New(errkind.ExitInterrupted, "interrupted", "%v", ErrInterrupted).
+			Hinted("what was begun goes on; look with `ctl session list`").Because(err)
 	case errors.As(err, &e):
 		return e
 	case !began, strings.HasPrefix(err.Error(), "required flag(s) "): // cobra checks these late, and has no error type for them
@@ -123,10 +85,8 @@ func UnwrapAll(err error) error {
 }
 
 // ExitCode returns an error's exit code, by default 1.
-func ExitCode(err error) int {
-	var e *Error
-	if errors.As(err, &e) {
-		return e.Code
-	}
-	return ExitFailed
-}
+func ExitCode(err error) int { return errkind.ExitCode(err) }
+
+// CheckName refuses a text that cannot be the name or id of a host, seed, pool, session or
+// batch. kind, such as "host name", is for the message.
+func CheckName(kind, name string) error { return errkind.CheckName(kind, name) }

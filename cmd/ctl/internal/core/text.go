@@ -1,24 +1,16 @@
 package core
 
 import (
-	"crypto/rand"
-	"encoding/base32"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/internal/escape"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // CutLast splits an approval's id, such as s1.2, into session and number.
-func CutLast(id string) (session, n string, ok bool) {
-	i := strings.LastIndexByte(id, '.')
-	if i < 1 || i == len(id)-1 || strings.Trim(id[i+1:], "0123456789") != "" {
-		return "", "", false
-	}
-	return id[:i], id[i+1:], true
-}
+func CutLast(id string) (session, n string, ok bool) { return protocol.CutApproval(id) }
 
 // SortedKeys returns the keys of m in order.
 func SortedKeys[V any](m map[string]V) []string {
@@ -31,20 +23,10 @@ func SortedKeys[V any](m map[string]V) []string {
 }
 
 // RandomID returns a random name of 50 bits.
-func RandomID() string {
-	b := make([]byte, 7)
-	rand.Read(b)
-	return strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(b))[:10]
-}
+func RandomID() string { return protocol.RandomID() }
 
 // OneLine puts a text on one line of at most n characters, cleaned.
-func OneLine(s string, n int) string {
-	s = strings.Join(strings.Fields(Clean(s)), " ")
-	if r := []rune(s); len(r) > n {
-		return string(r[:n-1]) + "…"
-	}
-	return s
-}
+func OneLine(s string, n int) string { return escape.OneLine(s, n) }
 
 // Age says how long ago t was.
 func Age(t time.Time) string {

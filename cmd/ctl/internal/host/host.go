@@ -285,7 +285,7 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			hosts, err := conn.Hosts(c.Context(), a, t, zone)
+			hosts, err := t.Hosts(c.Context(), zone)
 			if err != nil {
 				return err
 			}

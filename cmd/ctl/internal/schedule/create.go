@@ -265,7 +265,7 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 	return &scheduled{
 		zone:  opt.Zone,
 		note:  protocol.ScheduleNote{What: core.OneLine(f.text, 200), Zone: opt.Zone},
-		check: func(ctx context.Context, t *conn.Conn) error { return start.CheckNames(ctx, a, t, &opt) },
+		check: func(ctx context.Context, t *conn.Conn) error { return t.CheckNames(ctx, &opt) },
 		pack: func(ctx context.Context, t *conn.Conn, in *schedule.FireInput) error {
 			folder := ofSchedule(name)
 			m, err := start.Message(ctx, a, t, folder, f.text, "first")

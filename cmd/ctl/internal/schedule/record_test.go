@@ -82,7 +82,7 @@ func TestAnActOnAScheduleIsOnRecordBeforeItIsDone(t *testing.T) {
 	} {
 		var said bytes.Buffer
 		a := &core.App{Err: &said}
-		tt := &conn.Conn{Client: &c.s, App: a, Codec: payload.NewCodec("default")}
+		tt := conn.With(a, &c.s, payload.NewCodec("default"))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		if c.s.answer == context.DeadlineExceeded {
 			a.Flags.Timeout = time.Nanosecond

@@ -100,8 +100,8 @@ func act(ctx context.Context, a *core.App, id string, m protocol.Message, noWait
 	doing := fmt.Sprintf("%s session %s", m.Do, id)
 	msg := conn.Delivery{Doing: doing, Session: id, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
 	acc := protocol.MessageAccepted{Session: id, MessageID: m.ID}
-	seen, live, err := msg.Look(ctx, t)
-	kept, err := msg.Send(ctx, t, seen, live, err, &acc)
+	seen, live, err := msg.Look(ctx, t.Conn)
+	kept, err := msg.Send(ctx, t.Conn, seen, live, err, &acc)
 	switch {
 	case err != nil:
 		return err

@@ -40,7 +40,7 @@ func taken(ctx context.Context, t *conn.Conn, doing string, run client.WorkflowR
 func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.MessageAccepted, text string, x start.Extras) error {
 	msg := conn.Delivery{Doing: "start session " + acc.Session, Session: acc.Session, Name: protocol.SignalMessage,
 		UpdateID: acc.MessageID, Again: true, Check: func(protocol.SessionDetail) error { return nil }}
-	d, live, err := msg.Look(ctx, t)
+	d, live, err := msg.Look(ctx, t.Conn)
 	if err != nil || d.View.Turn != nil || knows(d, acc.MessageID) {
 		return err
 	}
@@ -59,7 +59,7 @@ func makeUp(ctx context.Context, a *core.App, t *conn.Conn, acc *protocol.Messag
 		return err
 	}
 	msg.Msg = m
-	_, err = msg.Send(ctx, t, d, live, nil, acc)
+	_, err = msg.Send(ctx, t.Conn, d, live, nil, acc)
 	return err
 }
 

@@ -203,7 +203,7 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 	if err := start.KeepGiven(ctx, a, t, start.OfSession(id), &opt); err != nil {
 		return err
 	}
-	if _, err := start.Session(ctx, a, t, id, opt, nil); err != nil {
+	if _, err := start.Session(ctx, t, id, opt, nil); err != nil {
 		return err
 	}
 	return a.Print().Show(map[string]string{"id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })

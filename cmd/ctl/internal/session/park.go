@@ -179,7 +179,7 @@ func stays(doing string, v, was protocol.SessionView) error {
 // say delivers a request. kept is true if no worker was up.
 func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, check func(string) func(protocol.SessionDetail) error) (v protocol.SessionView, kept bool, err error) {
 	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Check: check(doing)}
-	kept, err = msg.Deliver(ctx, t, &v)
+	kept, err = msg.Deliver(ctx, t.Conn, &v)
 	return v, kept, err
 }
 

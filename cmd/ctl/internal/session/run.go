@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -70,7 +71,7 @@ func run(ctx context.Context, a *core.App, id string, opt session.Options, text 
 		return err
 	}
 	acc := protocol.MessageAccepted{Session: id, N: 1, MessageID: k.MessageID()}
-	there, err := k.Look(ctx, t)
+	there, err := k.Look(ctx, t.Conn)
 	switch {
 	case err == nil && there:
 		err = makeUp(ctx, a, t, &acc, text, x)
@@ -97,7 +98,7 @@ func run(ctx context.Context, a *core.App, id string, opt session.Options, text 
 // begin starts a session with its first message. there says that this request has already
 // started it.
 func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt session.Options, text string, x start.Extras, k *conn.Keyed) (acc protocol.MessageAccepted, there bool, err error) {
-	if err := start.CheckNames(ctx, a, t, &opt); err != nil {
+	if err := t.CheckNames(ctx, &opt); err != nil {
 		return acc, false, err
 	}
 	folder := start.OfSession(id)
@@ -112,13 +113,13 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt sessio
 		err = start.KeepGiven(ctx, a, t, folder, &opt)
 	}
 	if err == nil {
-		err = k.Take(ctx, t, opt.Zone)
+		err = k.Take(ctx, t.Conn, opt.Zone)
 	}
 	if err != nil {
 		return acc, false, err
 	}
 	acc = protocol.MessageAccepted{Session: id, N: 1, MessageID: m.ID}
-	start := start.WorkflowOptions(id, opt)
+	start := flows.WorkflowOptions(id, opt)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
 	doing := "start session " + id
@@ -126,6 +127,6 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt sessio
 	if err == nil {
 		return acc, false, taken(ctx, t, doing, run, acc)
 	}
-	there, err = k.Ours(ctx, t, err)
+	there, err = k.Ours(ctx, t.Conn, err)
 	return acc, there, err
 }

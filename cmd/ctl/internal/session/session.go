@@ -54,7 +54,7 @@ func startCommand(a *core.App) *cobra.Command {
 			if err := start.KeepGiven(c.Context(), a, t, start.OfSession(id), &opt); err != nil {
 				return err
 			}
-			there, err := start.Session(c.Context(), a, t, id, opt, k)
+			there, err := start.Session(c.Context(), t, id, opt, k)
 			if err != nil {
 				return err
 			}
@@ -105,8 +105,8 @@ until then.`,
 			doing := "send to session " + args[0]
 			msg := conn.Delivery{Doing: doing, Session: args[0], Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TakesMore(doing)}
 			acc := protocol.MessageAccepted{Session: args[0], MessageID: m.ID}
-			seen, live, err := msg.Look(c.Context(), t)
-			kept, err := msg.Send(c.Context(), t, seen, live, err, &acc)
+			seen, live, err := msg.Look(c.Context(), t.Conn)
+			kept, err := msg.Send(c.Context(), t.Conn, seen, live, err, &acc)
 			if err != nil {
 				return err
 			}
@@ -400,9 +400,9 @@ func tell(ctx context.Context, a *core.App, id, doing, name string, arg any, che
 	if check != nil {
 		msg.Check = check(doing)
 	}
-	seen, live, err := msg.Look(ctx, t)
+	seen, live, err := msg.Look(ctx, t.Conn)
 	v := seen.View
-	kept, err := msg.Send(ctx, t, seen, live, err, &v)
+	kept, err := msg.Send(ctx, t.Conn, seen, live, err, &v)
 	if err != nil || done == "" {
 		return err
 	}

@@ -77,12 +77,12 @@ func steer(ctx context.Context, a *core.App, t *conn.Conn, session string, m pro
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalMessage, UpdateID: m.ID, Msg: m, Again: true, Check: conn.TurnRuns(doing)}
 	// The feed must start at an entry from before the message, or ctl could miss codex's
 	// acknowledgement.
-	seen, answered, err := msg.Look(ctx, t)
+	seen, answered, err := msg.Look(ctx, t.Conn)
 	fctx, stop := context.WithCancel(ctx)
 	heard := live.StartFeed(fctx, a, t, session, seen.Seq+1)
 	defer func() { stop(); <-heard.Done }()
 	acc := protocol.MessageAccepted{Session: session, MessageID: m.ID}
-	kept, err := msg.Send(ctx, t, seen, answered, err, &acc)
+	kept, err := msg.Send(ctx, t.Conn, seen, answered, err, &acc)
 	if err != nil {
 		return err
 	}

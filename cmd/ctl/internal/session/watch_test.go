@@ -33,7 +33,7 @@ func TestAQueryThatTheTimeoutCutsOffIsNotASilentWorker(t *testing.T) {
 		var told bytes.Buffer
 		a := &core.App{Err: &told}
 		a.Flags.Timeout = time.Second
-		tt := &conn.Conn{Client: cutOff{}, App: a, Codec: payload.NewCodec("default")}
+		tt := conn.With(a, cutOff{}, payload.NewCodec("default"))
 		over := core.TimedOut("no end within 1s")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Second, over)
 		defer cancel()

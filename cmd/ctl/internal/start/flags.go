@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -180,15 +181,7 @@ func Options(a *core.App, f *Flags) (session.Options, error) {
 	if err := f.watch.set(&opt, conf.Timeouts); err != nil {
 		return opt, err
 	}
-	return opt, startable(opt)
-}
-
-// startable refuses options that the workflow would refuse.
-func startable(opt session.Options) error {
-	if err := opt.Check(); err != nil {
-		return core.Usage("the session would be refused: %v", err).Because(err)
-	}
-	return nil
+	return opt, flows.Startable(opt)
 }
 
 func (f *Flags) SessionID() (string, error) {

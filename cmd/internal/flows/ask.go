@@ -1,15 +1,14 @@
-package conn
+package flows
 
 import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"go.temporal.io/api/serviceerror"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 )
 
 // probeWait bounds the wait for a worker if ctl can answer without one.
@@ -18,20 +17,12 @@ const probeWait = 3 * time.Second
 // silenceLasts is how long ctl asks no worker after one did not answer.
 const silenceLasts = 5 * time.Second
 
-// Silence records that workers do not answer.
-type Silence struct {
-	sync.Mutex
-	asked time.Time // when ctl last asked in vain
-	since time.Time // zero if workers answer
-	told  bool
-}
-
 // Ask queries a workflow. If no worker is up, ctl replays the history that Temporal keeps,
 // and tells the user so.
 func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	live, err := t.AskEither(ctx, doing, workflowID, name, out, args...)
-	if err == nil && !live && !t.App.Begins && t.Silence.Once() {
-		t.App.Note("no worker answers: this is what Temporal keeps")
+	if err == nil && !live && !t.Side.Begins() && t.Silence.Once() {
+		t.Side.Note("no worker answers: this is what Temporal keeps")
 	}
 	return err
 }
@@ -39,7 +30,7 @@ func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any,
 // AskEither is Ask without telling the user. live reports whether a worker answered.
 func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, out any, args ...any) (live bool, err error) {
 	if t.Silence.again() {
-		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.App.Wait(probeWait)))
+		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.Side.Wait(probeWait)))
 		err = t.Query(pctx, doing, workflowID, name, out, args...)
 		cancel()
 		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
@@ -48,14 +39,14 @@ func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, ou
 		if OutOfTime(ctx, err) {
 			return true, err
 		}
-		if err == nil || core.ExitCode(err) != core.ExitUnreachable || ctx.Err() != nil {
+		if err == nil || errkind.ExitCode(err) != errkind.ExitUnreachable || ctx.Err() != nil {
 			t.Silence.heard(err == nil)
 			return true, err
 		}
 		t.Silence.heard(false)
 	}
 	rerr := t.recall(ctx, doing, workflowID, name, out, args...)
-	if rerr != nil && err != nil && core.ExitCode(rerr) == core.ExitFailed {
+	if rerr != nil && err != nil && errkind.ExitCode(rerr) == errkind.ExitFailed {
 		return false, err
 	}
 	return false, rerr

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -6,7 +6,7 @@ import (
 	commonpb "go.temporal.io/api/common/v1"
 	historypb "go.temporal.io/api/history/v1"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -23,7 +23,7 @@ func (t *Conn) notContrary(ctx context.Context, doing, session string, d protoco
 	if was == nil {
 		return nil
 	}
-	return core.Refused("%s: Temporal keeps another decision on it: %s by %s, and ctl cannot follow the history to see whether that counts", doing, was.Outcome, was.By).
+	return errkind.Refused("%s: Temporal keeps another decision on it: %s by %s, and ctl cannot follow the history to see whether that counts", doing, was.Outcome, was.By).
 		Hinted("decide once a worker is up (`ctl status`), or with a ctl of the workers' version")
 }
 

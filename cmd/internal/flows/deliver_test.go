@@ -1,20 +1,20 @@
-package conn
+package flows
 
 import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Asking for a rule that is not offered explains which setting allows rules.
 func TestRefusedAmendmentNamesTheSeedsSetting(t *testing.T) {
-	err := core.AsError(t.Context(), notOffered("amend approval s.1", "amend", []string{"accept"}), true, "ctl")
-	if err.Code != core.ExitRefused || err.Hint == "" {
+	err := asError(notOffered("amend approval s.1", "amend", []string{"accept"}))
+	if err.Code != errkind.ExitRefused || err.Hint == "" {
 		t.Errorf("it says %+v", err)
 	}
-	if err := core.AsError(t.Context(), notOffered("accept approval s.1", "accept", []string{"answer"}), true, "ctl"); err.Hint != "" {
+	if err := asError(notOffered("accept approval s.1", "accept", []string{"answer"})); err.Hint != "" {
 		t.Errorf("another word has the hint %q", err.Hint)
 	}
 }
@@ -26,7 +26,7 @@ func TestADecisionThatWouldBeRefusedIsNotKept(t *testing.T) {
 	for _, c := range []struct {
 		outcome, scope string
 		code           int
-	}{{"accept", "", 0}, {"decline", "", 0}, {"cancel", "", core.ExitRefused}, {"accept", "session", core.ExitRefused}} {
+	}{{"accept", "", 0}, {"decline", "", 0}, {"cancel", "", errkind.ExitRefused}, {"accept", "session", errkind.ExitRefused}} {
 		err := Decidable("decide", protocol.Decide{Approval: "s1.1", Digest: "d", Outcome: c.outcome, Scope: c.scope})(seen)
 		if code := refusalCode(err); code != c.code {
 			t.Errorf("%s %s: exit %d (%v), want %d", c.outcome, c.scope, code, err, c.code)
@@ -43,16 +43,16 @@ func TestADecisionThatCameSecondIsRefused(t *testing.T) {
 	}{
 		{nil, 0},
 		{&protocol.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "once"}, 0},
-		{&protocol.Decision{Outcome: "decline", By: "bob", Scope: "once"}, core.ExitRefused},
-		{&protocol.Decision{Outcome: "decline", By: "expiry", Scope: "once"}, core.ExitRefused},
-		{&protocol.Decision{Outcome: "accept", By: "bob", Scope: "once"}, core.ExitRefused},
-		{&protocol.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "session"}, core.ExitRefused},
+		{&protocol.Decision{Outcome: "decline", By: "bob", Scope: "once"}, errkind.ExitRefused},
+		{&protocol.Decision{Outcome: "decline", By: "expiry", Scope: "once"}, errkind.ExitRefused},
+		{&protocol.Decision{Outcome: "accept", By: "bob", Scope: "once"}, errkind.ExitRefused},
+		{&protocol.Decision{Outcome: "accept", By: "ann", Reason: "fine", Scope: "session"}, errkind.ExitRefused},
 	} {
 		if code := refusalCode(Ours("decide", protocol.Approval{Decision: c.there}, mine)); code != c.code {
 			t.Errorf("%+v: exit %d, want %d", c.there, code, c.code)
 		}
 	}
-	if code := refusalCode(Ours("decide", protocol.Approval{State: protocol.ApprovalVoid}, mine)); code != core.ExitRefused {
+	if code := refusalCode(Ours("decide", protocol.Approval{State: protocol.ApprovalVoid}, mine)); code != errkind.ExitRefused {
 		t.Errorf("one that is void: exit %d", code)
 	}
 }
@@ -61,5 +61,5 @@ func refusalCode(err error) int {
 	if err == nil {
 		return 0
 	}
-	return core.ExitCode(err)
+	return errkind.ExitCode(err)
 }

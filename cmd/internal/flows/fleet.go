@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"cmp"
@@ -13,17 +13,18 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/batchfile"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Hosts lists a zone's hosts. A zone that never had a worker has no inventory and no hosts,
 // which is no error.
-func Hosts(ctx context.Context, a *core.App, t *Conn, zone string) ([]protocol.HostView, error) {
+func (t *Conn) Hosts(ctx context.Context, zone string) ([]protocol.HostView, error) {
 	var hosts []protocol.HostView
 	err := t.Ask(ctx, "list hosts", protocol.PoolID(zone), protocol.QueryHosts, &hosts)
 	if NoInventory(err) {
-		a.Note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
+		t.Side.Note("no worker has served zone %s yet: it has no hosts", cmp.Or(zone, "default"))
 		return nil, nil
 	}
 	return hosts, err
@@ -38,12 +39,12 @@ func NoInventory(err error) bool {
 // Host returns a host as the host pool knows it.
 func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.HostView, error) {
 	var h protocol.HostView
-	if err := core.CheckName("host name", name); err != nil {
+	if err := errkind.CheckName("host name", name); err != nil {
 		return h, err
 	}
 	err := t.Ask(ctx, doing, protocol.PoolID(zone), protocol.QueryHost, &h, name)
 	if NoInventory(err) {
-		err = core.NotFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
+		err = errkind.NotFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
 			Hinted("`ctl status` shows the workers and their zones").Because(err)
 	}
 	return h, err
@@ -73,7 +74,7 @@ func (t *Conn) Pool(ctx context.Context, zone string) (v protocol.PoolView, err 
 // NoZone explains the error for a zone without a host pool.
 func NoZone(zone string, err error) error {
 	if NoInventory(err) {
-		return core.NotFound("no worker has ever served zone %s", cmp.Or(zone, "default")).Hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").Because(err)
+		return errkind.NotFound("no worker has ever served zone %s", cmp.Or(zone, "default")).Hinted("`ctl pool list` shows the zones there are; the first worker of a zone makes it").Because(err)
 	}
 	return err
 }
@@ -93,8 +94,8 @@ func (t *Conn) Zones(ctx context.Context) ([]string, error) {
 func (t *Conn) SeedPool(ctx context.Context, name string) error {
 	var v protocol.SeedPoolView
 	err := t.Ask(ctx, "find seed pool "+name, protocol.SeedPoolID(name), protocol.QuerySeedPool, &v)
-	if core.ExitCode(err) == core.ExitNotFound || err == nil && len(v.Seeds) == 0 {
-		err = core.NotFound("find seed pool %s: no seed is in it", name).Hinted("`ctl seed set NAME --pool %s` puts one in", name)
+	if errkind.ExitCode(err) == errkind.ExitNotFound || err == nil && len(v.Seeds) == 0 {
+		err = errkind.NotFound("find seed pool %s: no seed is in it", name).Hinted("`ctl seed set NAME --pool %s` puts one in", name)
 	}
 	return err
 }
@@ -102,12 +103,12 @@ func (t *Conn) SeedPool(ctx context.Context, name string) error {
 // Seed queries a seed.
 func (t *Conn) Seed(ctx context.Context, name string) (protocol.SeedView, error) {
 	var v protocol.SeedView
-	if err := core.CheckName("seed name", name); err != nil {
+	if err := errkind.CheckName("seed name", name); err != nil {
 		return v, err
 	}
 	err := t.Ask(ctx, "show seed "+name, protocol.SeedID(name), protocol.QuerySeed, &v)
 	if err == nil && v.Deleted {
-		err = core.NotFound("show seed %s: it does not exist", name).Hinted("`ctl seed list` shows those there are")
+		err = errkind.NotFound("show seed %s: it does not exist", name).Hinted("`ctl seed list` shows those there are")
 	}
 	return v, err
 }
@@ -119,7 +120,7 @@ func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
 	if name == protocol.ZoneOf(protocol.TaskQueueOf("")) {
 		return nil
 	}
-	bctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	bctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
 	_, err := t.DescribeWorkflowExecution(bctx, protocol.PoolID(zone), "")
 	var gone *serviceerror.NotFound
@@ -131,7 +132,7 @@ func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
 		return lerr
 	}
 	hint := "check the zone; a worker's config names its own"
-	if near := core.Meant(name, zones); len(near) > 0 {
+	if near := batchfile.Meant(name, zones); len(near) > 0 {
 		hint = "is " + strings.Join(near, " or ") + " meant?"
 	} else if n := len(zones); n > 0 {
 		const most = 12
@@ -140,5 +141,5 @@ func (t *Conn) KnownZone(ctx context.Context, doing, zone string) error {
 			hint += ", …: `ctl pool list` shows them all"
 		}
 	}
-	return core.NotFound("%s: no worker has ever served zone %q", doing, name).Hinted("%s", hint).Because(err)
+	return errkind.NotFound("%s: no worker has ever served zone %q", doing, name).Hinted("%s", hint).Because(err)
 }

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/converter"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -95,13 +95,13 @@ func TestAStartThatWasRefusedLeavesItsIDFree(t *testing.T) {
 		"something else's start": {earlier{status: failed, first: "run-1", ended: refused}, protocol.TypeClaimKey, false},
 	} {
 		was := &c.was
-		tt := &Conn{Client: was, App: &core.App{}, Codec: payload.NewCodec("default")}
+		tt := &Conn{Client: was, Side: quiet{}, Codec: payload.NewCodec("default")}
 		_, err := tt.Start(t.Context(), "start session s1", client.StartWorkflowOptions{ID: "session/s1", WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE}, c.kind, "in")
 		if (err == nil) != c.free {
 			t.Errorf("%s: %v", what, err)
 		}
-		var e *core.Error
-		if !c.free && (!errors.As(err, &e) || e.Code != core.ExitRefused || e.Hint != "choose another id") {
+		var e *errkind.Error
+		if !c.free && (!errors.As(err, &e) || e.Code != errkind.ExitRefused || e.Hint != "choose another id") {
 			t.Errorf("%s: %v", what, err)
 		}
 		if last := was.starts[len(was.starts)-1]; c.free && last != enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY || !c.free && len(was.starts) != 1 {

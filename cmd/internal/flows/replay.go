@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -18,52 +18,14 @@ import (
 	"go.temporal.io/sdk/workflow"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/access"
 	gate "fairlead.dev/fairlead/internal/authority"
-	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/escape"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
 )
-
-func (s *Silence) again() bool {
-	s.Lock()
-	defer s.Unlock()
-	return time.Since(s.asked) > silenceLasts
-}
-
-func (s *Silence) heard(answered bool) {
-	s.Lock()
-	defer s.Unlock()
-	if answered {
-		s.asked, s.since = time.Time{}, time.Time{}
-		return
-	}
-	s.asked = time.Now()
-	if s.since.IsZero() {
-		s.since = s.asked
-	}
-}
-
-// Lasted returns how long no worker has answered.
-func (s *Silence) Lasted() time.Duration {
-	s.Lock()
-	defer s.Unlock()
-	if s.since.IsZero() {
-		return 0
-	}
-	return time.Since(s.since)
-}
-
-// Once reports true at its first call only.
-func (s *Silence) Once() bool {
-	s.Lock()
-	defer s.Unlock()
-	was := s.told
-	s.told = true
-	return !was
-}
 
 func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	history, err := t.history(ctx, doing, workflowID)
@@ -73,22 +35,9 @@ func (t *Conn) recall(ctx context.Context, doing, workflowID, name string, out a
 	return answer(t.query(doing, name, args...), history, time.Now(), out)
 }
 
-// query returns a query whose kept commands are judged by the access file of the config, if
-// it names one that can be used.
+// query returns a query whose kept commands are judged by the keeper of our program's side.
 func (t *Conn) query(doing, name string, args ...any) *query {
-	q := &query{codec: t.Codec, register: workflows.Register, doing: doing, name: name, args: args}
-	conf, err := t.App.Config()
-	if err != nil || conf.Authority != config.AuthorityRequired || conf.Access == "" {
-		return q
-	}
-	if q.keeper, err = gate.Open(conf.Access, slog.New(slog.DiscardHandler)); err != nil {
-		if _, told := t.warned.LoadOrStore(conf.Access, true); !told {
-			t.App.Note("decisions that Temporal keeps are shown as unjudged, because ctl cannot use the access file of its config: %s", core.OneLine(err.Error(), 300))
-		}
-		return q
-	}
-	q.keeper.AllowBefore(time.Now().AddDate(1, 0, 0)) // workers say which runs go on
-	return q
+	return &query{codec: t.Codec, register: workflows.Register, keeper: t.Side.Keeper(), doing: doing, name: name, args: args}
 }
 
 // answer replays a workflow as a worker would that takes it over at that time, and then
@@ -96,11 +45,11 @@ func (t *Conn) query(doing, name string, args ...any) *query {
 // decision that no worker has judged is shown as unjudged, unless the query has a keeper.
 func answer(q *query, history *historypb.History, at time.Time, out any) error {
 	if len(history.Events) == 0 {
-		return core.NotFound("%s: it does not exist", q.doing)
+		return errkind.NotFound("%s: it does not exist", q.doing)
 	}
 	answered, err := replay(q, history, false)
 	if err != nil && worked(history) {
-		return core.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", q.doing, core.OneLine(FirstSentence(err), 200)).
+		return errkind.Unreachable("%s: no worker answers, and this ctl cannot follow the history itself: %s", q.doing, escape.OneLine(FirstSentence(err), 200)).
 			Hinted("is a worker running? `ctl status` shows them; is ctl of the same version?").Because(err)
 	}
 	// Replay again with the signals that no worker has seen yet. An error now only means
@@ -111,14 +60,14 @@ func answer(q *query, history *historypb.History, at time.Time, out any) error {
 		answered = now
 	}
 	if answered == nil {
-		return core.Unreachable("%s: no worker answers, and the history has no answer yet", q.doing).
+		return errkind.Unreachable("%s: no worker answers, and the history has no answer yet", q.doing).
 			Hinted("is a worker running? `ctl status` shows them")
 	}
 	if answered.err != nil {
 		return answered.err
 	}
 	if err := json.Unmarshal(answered.data, out); err != nil {
-		return core.Failed("%s: read the answer: %v", q.doing, err)
+		return errkind.Failed("%s: read the answer: %v", q.doing, err)
 	}
 	if answered.unjudged {
 		markUnjudged(seen, out)
@@ -200,7 +149,7 @@ func lastTask(h *historypb.History) (started int64) {
 }
 
 func (t *Conn) history(ctx context.Context, doing, workflowID string) (*historypb.History, error) {
-	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
 	h := &historypb.History{}
 	it := t.GetWorkflowHistory(ctx, workflowID, "", false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
@@ -253,7 +202,7 @@ func asOf(h *historypb.History, at time.Time) *historypb.History {
 type query struct {
 	codec       *payload.Codec
 	register    func(worker.WorkflowRegistry)
-	keeper      *gate.Keeper // nil if ctl has no access file
+	keeper      *gate.Keeper // nil without an access file
 	doing, name string
 	args        []any
 }
@@ -367,7 +316,7 @@ func (o *observer) ask() {
 	for i, arg := range q.args {
 		v := reflect.New(f.Type().In(i))
 		if err := throughJSON(arg, v.Interface()); err != nil {
-			o.reply = &reply{err: core.Failed("%s: %v", q.doing, err)}
+			o.reply = &reply{err: errkind.Failed("%s: %v", q.doing, err)}
 			return
 		}
 		in = append(in, v.Elem())
@@ -379,7 +328,7 @@ func (o *observer) ask() {
 	}
 	data, err := json.Marshal(res[0].Interface())
 	if err != nil {
-		err = core.Failed("%s: %v", q.doing, err)
+		err = errkind.Failed("%s: %v", q.doing, err)
 	}
 	o.reply = &reply{data: data, err: err, unjudged: o.unjudged}
 }
@@ -389,7 +338,7 @@ func (q *query) refused(err error) error {
 		e.Message = q.doing + ": " + unsaid(q.doing, e.Message)
 		return e.Because(err)
 	}
-	return core.Failed("%s: %v", q.doing, err)
+	return errkind.Failed("%s: %v", q.doing, err)
 }
 
 func throughJSON(from, to any) error {

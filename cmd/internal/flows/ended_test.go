@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows"
@@ -63,7 +63,7 @@ func TestASessionThatRefusedItsOptionsIsExplained(t *testing.T) {
 		t.Fatalf("it is %s: %+v", v.State, v.Error)
 	}
 	err := RefuseEnded("send to session bad", v)
-	if core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), "it has failed: ") || !strings.Contains(err.Error(), "its model is 201 bytes long") {
+	if errkind.ExitCode(err) != errkind.ExitRefused || !strings.Contains(err.Error(), "it has failed: ") || !strings.Contains(err.Error(), "its model is 201 bytes long") {
 		t.Errorf("a message to it: %v", err)
 	}
 }
@@ -80,11 +80,11 @@ func TestWhatHasEndedSaysHowToGoOn(t *testing.T) {
 			"it has failed: x: y", "do z"},
 	} {
 		err := RefuseEnded("send to session s1", c.v)
-		var e *core.Error
-		if !errors.As(err, &e) || e.Code != core.ExitRefused || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Hint, c.hint) {
+		var e *errkind.Error
+		if !errors.As(err, &e) || e.Code != errkind.ExitRefused || !strings.Contains(e.Message, c.want) || !strings.Contains(e.Hint, c.hint) {
 			t.Errorf("%s: %v", name, err)
 		}
-		if err := TakesMore("send to session s1")(protocol.SessionDetail{View: c.v}); core.ExitCode(err) != core.ExitRefused || !strings.Contains(err.Error(), c.want) {
+		if err := TakesMore("send to session s1")(protocol.SessionDetail{View: c.v}); errkind.ExitCode(err) != errkind.ExitRefused || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s, with no worker up: %v", name, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -11,7 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -34,7 +34,7 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	if err == nil {
 		return nil
 	}
-	if errors.Is(context.Cause(ctx), core.ErrInterrupted) {
+	if errors.Is(context.Cause(ctx), errkind.ErrInterrupted) {
 		return err
 	}
 	if e := refusal(t.Codec, err); e != nil {
@@ -57,36 +57,36 @@ func (t *Conn) Explain(ctx context.Context, doing string, err error) error {
 	)
 	switch {
 	case errors.Is(err, payload.ErrNoKey), errors.Is(err, payload.ErrTorn):
-		return core.Usage("%s: %s", doing, FirstSentence(err)).Hinted("check temporal.payload_key in the config, and --namespace").Because(err)
+		return errkind.Usage("%s: %s", doing, FirstSentence(err)).Hinted("check temporal.payload_key in the config, and --namespace").Because(err)
 	case errors.Is(err, payload.ErrOlder), errors.Is(err, payload.ErrMoved):
-		return core.Refused("%s: %s", doing, FirstSentence(err)).Because(err)
+		return errkind.Refused("%s: %s", doing, FirstSentence(err)).Because(err)
 	case errors.As(err, &noNS):
-		return core.NotFound("%s: Temporal at %s has no namespace %q", doing, t.Address, t.Namespace).Hinted("check --namespace").Because(err)
+		return errkind.NotFound("%s: Temporal at %s has no namespace %q", doing, t.Address, t.Namespace).Hinted("check --namespace").Because(err)
 	case errors.As(err, &gone):
 		// This is also the error for a workflow that has ended.
 		if strings.Contains(gone.Error(), "already completed") {
-			return core.Refused("%s: it has ended", doing).Because(err)
+			return errkind.Refused("%s: it has ended", doing).Because(err)
 		}
-		return core.NotFound("%s: it does not exist", doing).Hinted("%s", whatThereIs(doing)).Because(err)
+		return errkind.NotFound("%s: it does not exist", doing).Hinted("%s", whatThereIs(doing)).Because(err)
 	case errors.As(err, &started) || temporalsdk.IsWorkflowExecutionAlreadyStartedError(err):
-		return core.Refused("%s: the id is in use", doing).Hinted("choose another id").Because(err)
+		return errkind.Refused("%s: the id is in use", doing).Hinted("choose another id").Because(err)
 	case errors.As(err, &silent), errors.As(err, &deadline), errors.As(err, &canceled), errors.As(err, &precond), errors.As(err, &unready),
 		errors.Is(err, context.DeadlineExceeded):
-		return core.Unreachable("%s: no worker answered within %s", doing, t.App.Wait(AnswerWait)).
+		return errkind.Unreachable("%s: no worker answered within %s", doing, t.Side.Wait(AnswerWait)).
 			Hinted("is a worker running? `ctl status` shows them; if you asked for a change, check before you repeat it").Because(err)
 	case errors.As(err, &queryFail), errors.As(err, &badArg):
-		return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
+		return errkind.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 	case errors.As(err, &busy):
-		return core.Unreachable("%s: Temporal is overloaded: %s", doing, FirstSentence(err)).Hinted("try again in a moment").Because(err)
+		return errkind.Unreachable("%s: Temporal is overloaded: %s", doing, FirstSentence(err)).Hinted("try again in a moment").Because(err)
 	case errors.As(err, &denied):
-		return core.Unreachable("%s: Temporal refused us: %s", doing, FirstSentence(err)).Hinted("check the key or certificate").Because(err)
+		return errkind.Unreachable("%s: Temporal refused us: %s", doing, FirstSentence(err)).Hinted("check the key or certificate").Because(err)
 	}
 	var unavailable *serviceerror.Unavailable
 	if errors.As(err, &unavailable) {
-		return core.Unreachable("%s: Temporal at %s went away: %s", doing, t.Address, FirstSentence(err)).
+		return errkind.Unreachable("%s: Temporal at %s went away: %s", doing, t.Address, FirstSentence(err)).
 			Hinted("if you asked for a change, check before you repeat it").Because(err)
 	}
-	return core.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
+	return errkind.Failed("%s: %s", doing, FirstSentence(err)).Because(err)
 }
 
 // unsaid shortens a workflow's message "decide s1.2: it expired" to "it expired" if ctl was
@@ -120,7 +120,7 @@ func whatThereIs(message string) string {
 
 // refusal returns a workflow's typed refusal, or nil. For a failed query, it is in the
 // failure that the server passes on.
-func refusal(codec *payload.Codec, err error) *core.Error {
+func refusal(codec *payload.Codec, err error) *errkind.Error {
 	kind, message := "", ""
 	var app *temporalsdk.ApplicationError
 	var query *serviceerror.QueryFailed
@@ -134,16 +134,16 @@ func refusal(codec *payload.Codec, err error) *core.Error {
 	}
 	switch kind {
 	case protocol.RefusedBadInput:
-		return core.Usage("%s", message)
+		return errkind.Usage("%s", message)
 	case protocol.RefusedNotFound:
-		return core.NotFound("%s", message).Hinted("%s", whatThereIs(missing.FindString(message)))
+		return errkind.NotFound("%s", message).Hinted("%s", whatThereIs(missing.FindString(message)))
 	case protocol.RefusedState:
-		return core.Refused("%s", message)
+		return errkind.Refused("%s", message)
 	case protocol.RefusedForbidden:
-		return core.NewError(core.ExitRefused, protocol.RefusedForbidden, "%s", message).
+		return errkind.New(errkind.ExitRefused, protocol.RefusedForbidden, "%s", message).
 			Hinted("`ctl whoami` says who you are, and `ctl access why` which roles are needed")
 	case protocol.RefusedBudget:
-		return core.NewError(core.ExitRefused, protocol.RefusedBudget, "%s", message)
+		return errkind.New(errkind.ExitRefused, protocol.RefusedBudget, "%s", message)
 	}
 	return nil
 }

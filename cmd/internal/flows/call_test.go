@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -8,7 +8,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -65,7 +65,7 @@ func TestAQueryThatAStoppedWorkerGotIsAskedAgain(t *testing.T) {
 // A workflow's refusal names the request, and ctl names it too. The user reads the name
 // once.
 func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
-	tt := &Conn{App: &core.App{}, Codec: payload.NewCodec("default")}
+	tt := &Conn{Side: quiet{}, Codec: payload.NewCodec("default")}
 	for _, c := range []struct{ doing, told, want string }{
 		{"set session rel", "set session rel: codex lists no model foo", "set session rel: codex lists no model foo"},
 		{"accept approval rel.1", "decide rel.1: already decided: decline by bob", "accept approval rel.1: already decided: decline by bob"},
@@ -74,7 +74,7 @@ func TestARefusalSaysOnceWhatWasBeingDone(t *testing.T) {
 		{"resume session rel", "set session other: no", "resume session rel: set session other: no"},
 	} {
 		err := tt.Explain(t.Context(), c.doing, temporalsdk.NewNonRetryableApplicationError(c.told, protocol.RefusedState, nil))
-		if core.ExitCode(err) != core.ExitRefused || err.Error() != c.want {
+		if errkind.ExitCode(err) != errkind.ExitRefused || err.Error() != c.want {
 			t.Errorf("%s, %q: %v, want %s", c.doing, c.told, err, c.want)
 		}
 	}

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"cmp"
@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -35,16 +35,16 @@ func (d *Delivery) Look(ctx context.Context, t *Conn) (seen protocol.SessionDeta
 // for the next worker; then kept is true and out is unchanged.
 func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetail, live bool, lookErr error, out any) (kept bool, err error) {
 	switch {
-	case lookErr != nil && (live && core.ExitCode(lookErr) != core.ExitUnreachable || ctx.Err() != nil):
+	case lookErr != nil && (live && errkind.ExitCode(lookErr) != errkind.ExitUnreachable || ctx.Err() != nil):
 		return false, lookErr
-	case lookErr != nil && core.ExitCode(lookErr) == core.ExitNotFound:
+	case lookErr != nil && errkind.ExitCode(lookErr) == errkind.ExitNotFound:
 		return false, lookErr
 	case live:
 		err := t.Update(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.UpdateID, out, d.Msg)
-		if core.ExitCode(err) == core.ExitRefused && HasEnded(seen.View.State) {
+		if errkind.ExitCode(err) == errkind.ExitRefused && HasEnded(seen.View.State) {
 			return false, RefuseEnded(d.Doing, seen.View)
 		}
-		if err == nil || core.ExitCode(err) != core.ExitUnreachable || !d.Again || ctx.Err() != nil {
+		if err == nil || errkind.ExitCode(err) != errkind.ExitUnreachable || !d.Again || ctx.Err() != nil {
 			return false, err
 		}
 		t.Silence.heard(false)
@@ -61,7 +61,7 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetai
 	if err := t.Signal(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.Msg); err != nil {
 		return false, err
 	}
-	t.App.Note("no worker is up: Temporal keeps the request until one is")
+	t.Side.Note("no worker is up: Temporal keeps the request until one is")
 	return true, nil
 }
 
@@ -77,7 +77,7 @@ func TakesMore(doing string) func(protocol.SessionDetail) error {
 		case HasEnded(s):
 			return RefuseEnded(doing, d.View)
 		case s == protocol.Closing:
-			return core.Refused("%s: it is %s", doing, s)
+			return errkind.Refused("%s: it is %s", doing, s)
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func HasEnded(s protocol.SessionStatus) bool { return s == protocol.Closed || s 
 
 // RefuseEnded refuses a message to an ended session, with a hint how its work can go on.
 func RefuseEnded(doing string, v protocol.SessionView) error {
-	e := core.Refused("%s: it %s", doing, EndText(v))
+	e := errkind.Refused("%s: it %s", doing, EndText(v))
 	if v.Error != nil && v.Error.Hint != "" {
 		return e.Hinted("%s", v.Error.Hint)
 	}
@@ -117,7 +117,7 @@ func TurnRuns(doing string) func(protocol.SessionDetail) error {
 				return nil // running, or about to begin
 			}
 		}
-		return core.Refused("%s: it has no running turn", doing)
+		return errkind.Refused("%s: it has no running turn", doing)
 	}
 }
 
@@ -140,7 +140,7 @@ func Decidable(doing string, d protocol.Decide) func(protocol.SessionDetail) err
 }
 
 func notOffered(doing, word string, offered []string) error {
-	err := core.Refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
+	err := errkind.Refused("%s: %s is not offered (%s are)", doing, word, strings.Join(offered, ", "))
 	if word == "amend" {
 		return err.Hinted("codex proposed no rule here, or the session's seed did not allow amendments when the session got it; `ctl seed set SEED --amendments on` allows them in later sessions")
 	}
@@ -151,16 +151,16 @@ func notOffered(doing, word string, offered []string) error {
 func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 	switch {
 	case ap.Decision != nil && ap.State == protocol.ApprovalUnjudged:
-		return core.Refused("%s: already decided: %s by %s. Temporal keeps that decision, and no worker has judged it yet", doing, ap.Decision.Outcome, ap.Decision.By).
+		return errkind.Refused("%s: already decided: %s by %s. Temporal keeps that decision, and no worker has judged it yet", doing, ap.Decision.Outcome, ap.Decision.By).
 			Hinted("start a worker; or set authority: required and access (a copy of the access file) in ctl's config, so that ctl can judge it")
 	case ap.Decision != nil:
-		return core.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
+		return errkind.Refused("%s: already decided: %s by %s", doing, ap.Decision.Outcome, ap.Decision.By)
 	case ap.State != protocol.ApprovalOpen:
-		return core.Refused("%s: it is %s", doing, ap.State)
+		return errkind.Refused("%s: it is %s", doing, ap.State)
 	case !time.Now().Before(ap.ExpiresAt):
-		return core.Refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
+		return errkind.Refused("%s: it expired at %s", doing, ap.ExpiresAt.UTC().Format(time.RFC3339))
 	case d.Digest != ap.Digest:
-		return core.Refused("%s: the digest does not match the request (%.12s…); look at the request again", doing, ap.Digest)
+		return errkind.Refused("%s: the digest does not match the request (%.12s…); look at the request again", doing, ap.Digest)
 	}
 	return nil
 }
@@ -171,13 +171,13 @@ func Ours(doing string, ap protocol.Approval, d protocol.Decide) error {
 	was := ap.Decision
 	switch {
 	case was == nil && ap.State == protocol.ApprovalVoid:
-		return core.Refused("%s: it is %s", doing, ap.State)
+		return errkind.Refused("%s: it is %s", doing, ap.State)
 	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil // By names the signer
 	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == cmp.Or(d.Scope, "once"):
 		return nil
 	}
-	return core.Refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)
+	return errkind.Refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)
 }
 
 // Pick returns the approval with an id.
@@ -187,7 +187,7 @@ func Pick(list []protocol.Approval, doing, id string) (protocol.Approval, error)
 			return ap, nil
 		}
 	}
-	session, _, _ := core.CutLast(id)
-	return protocol.Approval{}, core.NotFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
+	session, _, _ := protocol.CutApproval(id)
+	return protocol.Approval{}, errkind.NotFound("%s: session %s has no such approval, or it is too old to be kept in the session", doing, session).
 		Hinted("`ctl approval list --all --session %s`; older ones are in the transcript", session)
 }

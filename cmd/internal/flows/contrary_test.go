@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -93,11 +93,11 @@ func TestAContraryDecisionIsRefusedWhereCtlCannotFollowTheHistory(t *testing.T) 
 		"nothing":              {signal(protocol.SignalDecide, nil), false},
 	} {
 		k := &keeping{events: []*historypb.HistoryEvent{c.ev}}
-		tt := &Conn{Client: k, App: &core.App{Err: t.Output()}, Codec: codec}
+		tt := &Conn{Client: k, Side: quiet{}, Codec: codec}
 		d := Delivery{Doing: "decline approval s1.1", Session: "s1", Name: protocol.SignalDecide, Again: true,
 			Msg: protocol.Decide{Approval: "s1.1", Outcome: "decline", By: "carol", Digest: "d"}}
-		_, err := d.Send(t.Context(), tt, protocol.SessionDetail{}, false, core.Unreachable("ctl cannot follow the history"), nil)
-		if refused := err != nil && core.ExitCode(err) == core.ExitRefused; refused != c.refused || (k.sent == 0) != c.refused {
+		_, err := d.Send(t.Context(), tt, protocol.SessionDetail{}, false, errkind.Unreachable("ctl cannot follow the history"), nil)
+		if refused := err != nil && errkind.ExitCode(err) == errkind.ExitRefused; refused != c.refused || (k.sent == 0) != c.refused {
 			t.Errorf("%s: it was sent %d times, %v", what, k.sent, err)
 		}
 		if c.refused && !strings.Contains(err.Error(), "accept by bob") {

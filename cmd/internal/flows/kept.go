@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // List returns at most limit matching workflows, newest first.
 func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
-	ctx, cancel := t.App.Bounded(ctx, 30*time.Second)
+	ctx, cancel := t.Bounded(ctx, 30*time.Second)
 	defer cancel()
 	var out []*workflowpb.WorkflowExecutionInfo
 	var next []byte

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -14,15 +14,15 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // Query queries a workflow and decodes the answer into out. doing, such as "show session
 // s1", is for error messages. The wait for a worker is bounded.
 func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
-	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
 	err := whenReady(ctx, func() error {
 		return untilHeard(ctx, func() error {
@@ -50,12 +50,12 @@ func (t *Conn) Update(ctx context.Context, doing, workflowID, name, id string, o
 
 // UpdateWithin is Update with the time limit wait.
 func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, workflowID, name, id string, out any, args ...any) error {
-	ctx, cancel := t.App.Bounded(ctx, wait)
+	ctx, cancel := t.Bounded(ctx, wait)
 	defer cancel()
 	if id == "" {
-		id = core.RandomID()
+		id = protocol.RandomID()
 	}
-	args, err := t.signed(ctx, doing, command.Update, workflowID, name, args)
+	args, err := t.Side.Sign(ctx, doing, command.Update, workflowID, name, args)
 	if err != nil {
 		return err
 	}
@@ -125,13 +125,13 @@ func untilHeard(ctx context.Context, ask func() error) error {
 // UpdateWithStart is Update, but starts the workflow if it does not run.
 // start.WorkflowIDConflictPolicy must be set.
 func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.StartWorkflowOptions, workflowType string, input any, name string, out any, args ...any) error {
-	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, command.Update, start.ID, name, args)
+	args, err := t.Side.Sign(ctx, doing, command.Update, start.ID, name, args)
 	if err != nil {
 		return err
 	}
-	begin, err := t.signed(ctx, doing, command.Start, start.ID, workflowType, []any{input})
+	begin, err := t.Side.Sign(ctx, doing, command.Start, start.ID, workflowType, []any{input})
 	if err != nil {
 		return err
 	}
@@ -152,9 +152,9 @@ func (t *Conn) UpdateWithStart(ctx context.Context, doing string, start client.S
 // Start starts a workflow. If a worker is up, it waits until the workflow has judged who
 // starts a session or batch, and returns the refusal if there is one.
 func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflowOptions, workflowType string, args ...any) (client.WorkflowRun, error) {
-	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, command.Start, opts.ID, workflowType, args)
+	args, err := t.Side.Sign(ctx, doing, command.Start, opts.ID, workflowType, args)
 	if err != nil {
 		return nil, err
 	}
@@ -167,8 +167,8 @@ func (t *Conn) Start(ctx context.Context, doing string, opts client.StartWorkflo
 		return run, t.Explain(ctx, doing, err)
 	}
 	err = t.admitted(ctx, doing, opts.ID, workflowType)
-	if err == nil && t.App.Begins && t.Silence.Lasted() > 0 && t.Silence.Once() {
-		t.App.Note("no worker answers: Temporal keeps the request until one does")
+	if err == nil && t.Side.Begins() && t.Silence.Lasted() > 0 && t.Silence.Once() {
+		t.Side.Note("no worker answers: Temporal keeps the request until one does")
 	}
 	return run, err
 }
@@ -219,7 +219,7 @@ func (t *Conn) admitted(ctx context.Context, doing, workflowID, workflowType str
 		err = t.Query(ctx, doing, workflowID, protocol.QueryBatch, &protocol.BatchView{})
 	}
 	switch {
-	case core.ExitCode(err) == core.ExitUnreachable:
+	case errkind.ExitCode(err) == errkind.ExitUnreachable:
 		t.Silence.heard(false)
 		return nil
 	case err == nil && v.State == protocol.Failed && v.Error != nil && v.Error.Kind == protocol.RefusedForbidden:
@@ -231,23 +231,23 @@ func (t *Conn) admitted(ctx context.Context, doing, workflowID, workflowType str
 // Result waits for the end of a workflow. wait is the limit, 0 for none; --timeout replaces
 // it.
 func (t *Conn) Result(ctx context.Context, doing string, run client.WorkflowRun, wait time.Duration, out any) error {
-	if wait = t.App.Wait(wait); wait > 0 {
+	if wait = t.Side.Wait(wait); wait > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 	}
 	err := run.Get(ctx, out)
 	if OutOfTime(ctx, err) {
-		return core.TimedOut("%s: no end within %s", doing, wait).Hinted("it goes on; --timeout waits longer").Because(err)
+		return errkind.TimedOut("%s: no end within %s", doing, wait).Hinted("it goes on; --timeout waits longer").Because(err)
 	}
 	return t.Explain(ctx, doing, err)
 }
 
 // Signal sends a signal, which Temporal keeps if no worker is up.
 func (t *Conn) Signal(ctx context.Context, doing, workflowID, name string, arg any) error {
-	ctx, cancel := t.App.Bounded(ctx, AnswerWait)
+	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
-	args, err := t.signed(ctx, doing, command.Signal, workflowID, name, []any{arg})
+	args, err := t.Side.Sign(ctx, doing, command.Signal, workflowID, name, []any{arg})
 	if err != nil {
 		return err
 	}

@@ -1,11 +1,11 @@
-package conn
+package flows
 
 import (
 	"errors"
 
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -13,24 +13,24 @@ import (
 func codeOf(kind string) int {
 	switch kind {
 	case protocol.ErrTypeBadInput:
-		return core.ExitUsage
+		return errkind.ExitUsage
 	case "host_not_found", "seed_not_found", protocol.RefusedNotFound:
-		return core.ExitNotFound
+		return errkind.ExitNotFound
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
 		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, "no_pool", "timeout":
-		return core.ExitUnreachable
+		return errkind.ExitUnreachable
 	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState, protocol.RefusedForbidden:
-		return core.ExitRefused
+		return errkind.ExitRefused
 	}
-	return core.ExitFailed
+	return errkind.ExitFailed
 }
 
 // FailureExit returns ctl's error for the failure of a session or turn.
-func FailureExit(doing string, f *protocol.Failure) *core.Error {
+func FailureExit(doing string, f *protocol.Failure) *errkind.Error {
 	if f == nil {
-		return core.Failed("%s: it failed", doing)
+		return errkind.Failed("%s: it failed", doing)
 	}
-	return core.NewError(codeOf(f.Kind), f.Kind, "%s: %s", doing, f.Message).Hinted("%s", f.Hint)
+	return errkind.New(codeOf(f.Kind), f.Kind, "%s: %s", doing, f.Message).Hinted("%s", f.Hint)
 }
 
 // TaskFailure replaces a host task's error by the failure that its activity reported.

@@ -1,15 +1,11 @@
-package core
+package errkind
 
-import (
-	"regexp"
-)
-
-var namePattern = regexp.MustCompile(`^[a-z0-9][a-z0-9._-]{0,62}$`)
+import "fairlead.dev/fairlead/internal/protocol"
 
 // CheckName refuses a text that cannot be the name or id of a host, seed, pool, session or
 // batch. kind, such as "host name", is for the message.
 func CheckName(kind, name string) error {
-	if namePattern.MatchString(name) {
+	if protocol.NamePattern.MatchString(name) {
 		return nil
 	}
 	if name == "" {

@@ -1,4 +1,4 @@
-package conn
+package flows
 
 import (
 	"context"
@@ -23,10 +23,10 @@ import (
 	"golang.org/x/crypto/ssh"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/internal/access"
 	gate "fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -217,7 +217,7 @@ func TestAKeptDecisionCountsAsTheAccessFileSays(t *testing.T) {
 		// A contrary decision is a conflict, as it is with a worker.
 		contrary := protocol.Decide{Approval: "s1.1", Outcome: "decline", By: "carol", Digest: "d"}
 		err := Decidable("decline approval s1.1", contrary)(protocol.SessionDetail{Approvals: list, View: protocol.SessionView{State: protocol.Running}})
-		if conflict := core.ExitCode(err) == core.ExitRefused && err != nil; conflict != (c.state != protocol.ApprovalOpen) {
+		if conflict := errkind.ExitCode(err) == errkind.ExitRefused && err != nil; conflict != (c.state != protocol.ApprovalOpen) {
 			t.Errorf("%s: a contrary decision: %v", name, err)
 		}
 	}

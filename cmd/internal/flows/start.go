@@ -1,0 +1,113 @@
+package flows
+
+import (
+	"cmp"
+	"context"
+	"errors"
+
+	enums "go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/session"
+)
+
+// place refuses selectors that no host can ever meet. A session works on the worker's own
+// machine only if it names it: place names it if it is the only host and nothing is asked of
+// the host, and says so.
+func (t *Conn) place(ctx context.Context, opt *session.Options) error {
+	if opt.Elsewhere = opt.Host == ""; !opt.Elsewhere {
+		return nil
+	}
+	var v protocol.PlaceView
+	err := t.Ask(ctx, "find a host", protocol.PoolID(opt.Zone), protocol.QueryPlace, &v, protocol.PlaceQuery{Labels: opt.Labels, Select: opt.Select, Elsewhere: true})
+	if NoInventory(err) || errors.Is(err, context.DeadlineExceeded) {
+		return nil // the session waits for hosts
+	}
+	if err == nil && v.Never != nil && len(opt.Labels)+len(opt.Select) == 0 {
+		// no host but local
+		opt.Host, opt.Elsewhere = protocol.LocalHost, false
+		if _, err := t.Host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
+			return FailureExit("find a host", v.Never)
+		}
+		t.Side.Note("on host local, this worker's machine: zone %s has no other (--host local says so)", cmp.Or(opt.Zone, "default"))
+		return nil
+	}
+	if err == nil && v.Never != nil {
+		return FailureExit("find a host", v.Never)
+	}
+	return err
+}
+
+// CheckNames refuses unknown hosts, seeds, pools and zones. It names host local if that is
+// the only one.
+func (t *Conn) CheckNames(ctx context.Context, opt *session.Options) error {
+	t.Side.Begin()
+	if err := Startable(*opt); err != nil { // again: a restore takes over options
+		return err
+	}
+	if err := t.KnownZone(ctx, "find zone "+opt.Zone, opt.Zone); err != nil {
+		return err
+	}
+	if opt.Host != "" {
+		if _, err := t.Host(ctx, "find host "+opt.Host, opt.Zone, opt.Host); err != nil {
+			return err
+		}
+	}
+	if err := t.place(ctx, opt); err != nil {
+		return err
+	}
+	if opt.Seed != "" {
+		seed, err := t.Seed(ctx, opt.Seed)
+		if err != nil {
+			return err
+		}
+		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != logins.KindChatGPT {
+			return errkind.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
+				Hinted("leave --credentials broker out")
+		}
+	}
+	if opt.SeedPool != "" {
+		return t.SeedPool(ctx, opt.SeedPool)
+	}
+	return nil
+}
+
+// WorkflowOptions returns the options of a session's workflow.
+func WorkflowOptions(id string, opt session.Options) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(opt.Zone),
+		// Transcripts of two sessions with one id would mix.
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		StaticSummary:            "codex session " + id,
+	}
+}
+
+// StartSession starts a session; there says that the same request already did.
+func (t *Conn) StartSession(ctx context.Context, id string, in session.Input, k *Keyed) (there bool, err error) {
+	if there, err := k.Look(ctx, t); err != nil || there {
+		return there, err
+	}
+	if err := t.CheckNames(ctx, &in.Options); err != nil {
+		return false, err
+	}
+	if err := k.Take(ctx, t, in.Options.Zone); err != nil {
+		return false, err
+	}
+	start := WorkflowOptions(id, in.Options)
+	start.WorkflowExecutionErrorWhenAlreadyStarted = true
+	k.Mark(&start)
+	_, err = t.Start(ctx, "start session "+id, start, protocol.TypeSession, in)
+	return k.Ours(ctx, t, err)
+}
+
+// Startable refuses options that the workflow would refuse.
+func Startable(opt session.Options) error {
+	if err := opt.Check(); err != nil {
+		return errkind.Usage("the session would be refused: %v", err).Because(err)
+	}
+	return nil
+}
