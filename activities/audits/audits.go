@@ -2,8 +2,9 @@
 // hand over, and those of commands that this worker refused.
 //
 // A refused update leaves nothing in a workflow's history, so its record is in a chain of
-// the worker's. The worker writes it before it answers, unless the store takes longer than
-// a moment.
+// the worker's. The worker answers when the record is in the store. If the store takes longer
+// than a moment, the worker answers when the record is in a file of its machine, which survives
+// a crash. Another worker of the machine, or the next one, hands it to the store.
 package audits
 
 import (

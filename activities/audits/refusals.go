@@ -4,13 +4,16 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -38,6 +41,9 @@ type Refusals struct {
 	now   func() time.Time
 	user  string
 	wake  chan struct{}
+
+	spool  *spool // nil: a record that the store has not taken is lost with the process
+	folder string // of spools
 
 	mu    sync.Mutex
 	chain audit.Chain
@@ -73,15 +79,28 @@ func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 		chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
+// KeepIn has records kept in a folder of this machine while the store does not take them. The
+// records of processes that died, of which the folder has files, go to the store. It is called
+// before Run.
+func (r *Refusals) KeepIn(folder string) error {
+	s, err := openSpool(folder, strings.ReplaceAll(r.chain.Entity, "/", "-"), r.store)
+	if err != nil {
+		return fmt.Errorf("keep the records of refused commands in %s: %w", folder, err)
+	}
+	r.spool, r.folder = s, folder
+	return nil
+}
+
 // Refused records a refused command, or an act that this process accepted. The rate limit
-// applies to refusals only. Refused returns when the record is in the store, or after a moment.
+// applies to refusals only. Refused returns when the record is in the store or in the spool.
+// Without a spool, it returns after a moment.
 func (r *Refusals) Refused(rec audit.Record) { r.refused(rec, &r.room) }
 
 // RefusedStranger does the same for a refused request of a caller who is not known.
 func (r *Refusals) RefusedStranger(rec audit.Record) { r.refused(rec, &r.strangers) }
 
 func (r *Refusals) refused(rec audit.Record, of *room) {
-	done := r.add(rec, of)
+	done, seq := r.add(rec, of)
 	select {
 	case r.wake <- struct{}{}:
 	default: // the writer is awake
@@ -92,9 +111,37 @@ func (r *Refusals) refused(rec audit.Record, of *room) {
 	case <-done:
 	case <-t.C:
 	}
+	r.keep(seq)
 }
 
-func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}) {
+// keep has the record seq kept on this machine, unless the store has it.
+func (r *Refusals) keep(seq int64) {
+	if r.spool == nil || seq == 0 {
+		return
+	}
+	if err := r.spool.keep(seq, r.waiting); err != nil {
+		r.log.Error("ALARM: the record of a refused command is neither in the store nor on this machine's disk: if this worker dies now, it is lost", "entity", r.chain.Entity, "seq", seq, "err", err)
+	}
+}
+
+// waiting returns the chain as it is.
+func (r *Refusals) waiting() audit.Chain {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.chain
+	c.Waiting = slices.Clone(c.Waiting)
+	return c
+}
+
+// Newest returns the newest record of this process that is in the store, or nil.
+func (r *Refusals) Newest() *protocol.AuditHead {
+	c := r.waiting()
+	return c.Stored()
+}
+
+// add returns what is closed after the next write, and the seq of the record, or 0 if it is
+// only counted.
+func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}, seq int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.now()
@@ -102,35 +149,57 @@ func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}) {
 	if rec.Source == audit.Unix {
 		rec.Principal = r.user
 	}
-	if rec.Outcome == audit.Accepted {
-		r.chain.Add(rec)
-		return r.round
-	}
-	if !of.take(now) {
+	if rec.Outcome != audit.Accepted && !of.take(now) {
 		r.chain.Leave(rec)
 		closed := make(chan struct{})
 		close(closed)
-		return closed
+		return closed, 0
 	}
-	r.chain.Add(rec)
-	return r.round
+	before := r.chain.Seq
+	if r.chain.Add(rec); r.chain.Seq == before { // too many wait
+		return r.round, 0
+	}
+	return r.round, r.chain.Seq
 }
 
 // Run writes records until ctx ends, and then those that are left.
 func (r *Refusals) Run(ctx context.Context) {
 	settle := time.NewTicker(settleEvery)
 	defer settle.Stop()
+	r.drain(ctx)
 	for {
 		select {
 		case <-ctx.Done():
 			r.settle()
 			r.write(context.WithoutCancel(ctx))
+			r.end()
 			return
 		case <-settle.C:
 			r.settle()
+			r.drain(ctx)
 		case <-r.wake:
 		}
 		r.write(ctx)
+	}
+}
+
+// drain stores what processes that died have left on this machine.
+func (r *Refusals) drain(ctx context.Context) {
+	if r.spool != nil {
+		drain(ctx, r.store, r.folder, r.log)
+	}
+}
+
+// end keeps what the store did not take, for the next process.
+func (r *Refusals) end() {
+	if r.spool == nil {
+		return
+	}
+	if c := r.waiting(); len(c.Waiting) > 0 {
+		r.keep(c.Seq)
+	}
+	if err := r.spool.close(); err != nil {
+		r.log.Warn("the spool of refused commands is not closed", "err", err)
 	}
 }
 
@@ -154,7 +223,7 @@ func (r *Refusals) write(ctx context.Context) {
 	defer cancel()
 	err := records.WriteAudit(ctx, r.store, *b)
 	if err != nil {
-		r.log.Error("refused commands are not on record yet", "entity", b.Entity, "err", err)
+		r.log.Error("refused commands are not in the store yet", "entity", b.Entity, "err", err)
 	}
 	if err != nil && !errors.Is(err, records.ErrAuditChanged) {
 		return
@@ -163,5 +232,10 @@ func (r *Refusals) write(ctx context.Context) {
 	r.chain.Wrote(b.Last())
 	head := r.chain.Newest()
 	r.mu.Unlock()
+	if r.spool != nil {
+		if err := r.spool.clear(r.waiting); err != nil {
+			r.log.Warn("records that are in the store stay on this machine, too", "err", err)
+		}
+	}
 	r.log.Info("refused commands are on record", "entity", b.Entity, "seq", b.Last(), "newest", head.Seq, "hash", head.Hash)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -146,6 +147,45 @@ func recordRefusals(ctx context.Context, r *audits.Refusals) (end func()) {
 		cancel()
 		<-done
 	}
+}
+
+// stateDir returns the folder for what must survive this worker, or "" if there is no place
+// for it.
+func stateDir(conf *config.Config) string {
+	dir := cmp.Or(conf.State, os.Getenv("FAIRLEAD_STATE"))
+	if conf.State != "" {
+		return dir
+	}
+	if dir == "" {
+		base := os.Getenv("XDG_STATE_HOME")
+		if home, err := os.UserHomeDir(); base == "" && err == nil {
+			base = filepath.Join(home, ".local", "state")
+		}
+		if base == "" {
+			return ""
+		}
+		dir = filepath.Join(base, "fairlead")
+	}
+	if !filepath.IsAbs(dir) {
+		return ""
+	}
+	return filepath.Join(dir, "worker")
+}
+
+// keepRefusals has the records of refused commands survive this worker. A folder that the
+// config names must do. Without one, a worker that cannot write to its machine works, too.
+func keepRefusals(r *audits.Refusals, store string, conf *config.Config, log *slog.Logger) error {
+	err := errors.New("there is no state folder")
+	if dir := stateDir(conf); dir != "" {
+		err = r.KeepIn(filepath.Join(dir, "refusals", store)) // workers of other stores have other folders
+	}
+	if err != nil && conf.State != "" {
+		return fmt.Errorf("%w: state in the config names another folder", err)
+	}
+	if err != nil {
+		log.Warn("if this worker dies while the store is slow, records of refused commands are lost: set state in the config to a folder of this machine", "err", err)
+	}
+	return nil
 }
 
 // senderOf returns the interceptor that signs what this worker sends, or nil.

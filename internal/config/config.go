@@ -49,6 +49,8 @@ type Config struct {
 	// commands with the certificate of `ctl login`, and decisions with nothing.
 	SignWith string   `yaml:"sign_with"`
 	Timeouts Timeouts `yaml:"timeouts"`
+	// State is the folder of a worker for what must survive it until the store has it.
+	State string `yaml:"state"`
 	// Identity is the worker's name; by default the machine's.
 	Identity string `yaml:"identity"`
 

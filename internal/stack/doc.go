@@ -20,6 +20,7 @@
 //	worker.yaml    the worker's config, written at every start
 //	api.sock       the worker's API
 //	codec.sock     the worker's codec endpoint, which the UI's server passes requests on to
+//	worker/        records of refused commands that the store has not taken yet
 //	takeover/      the tasks of each worker, for the worker that takes over when it dies
 //	logs/          temporal.log, worker.log, supervisor.log
 //

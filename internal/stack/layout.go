@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -265,6 +266,7 @@ func (l layout) workerConfig(n int, own *config.Config, address, namespace strin
 	c := *own
 	c.Temporal = config.Temporal{Address: address, Namespace: namespace, TLS: l.certificates().tls(), PayloadKey: own.Temporal.PayloadKey, PayloadsSince: own.Temporal.PayloadsSince,
 		WorkerPayloadKey: own.Temporal.WorkerPayloadKey, WorkerPayloadSince: own.Temporal.WorkerPayloadSince}
+	c.State = cmp.Or(c.State, l.in("worker"))
 	data, err := yaml.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("write the worker's config: %w", err)

@@ -137,7 +137,7 @@ func TestWorkerConfigReadsBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got.Temporal.Address != "127.0.0.1:7" || got.Temporal.Namespace != "ns" || got.Store.URL != "file:///s" ||
-		len(got.Store.Recipients) != 1 || got.Limits.Drain != 7*time.Second || got.API.Listen != own.API.Listen || got.API.TLS != nil {
+		len(got.Store.Recipients) != 1 || got.Limits.Drain != 7*time.Second || got.API.Listen != own.API.Listen || got.API.TLS != nil || got.State != at.in("worker") {
 		t.Errorf("read back: %+v", got)
 	}
 	if got.Temporal.PayloadsSince != "" {

@@ -310,6 +310,18 @@ func (s *Store) Name(data []byte) (string, error) {
 	return hex.EncodeToString(mac.Sum(nil)), nil
 }
 
+// Tag is 64 hex digits: an HMAC-SHA-256 of data that is for a purpose, under a key that only
+// readers of the store have. So nobody else can make up what has a tag.
+func (s *Store) Tag(purpose string, data []byte) (string, error) {
+	if s.nameKey == nil {
+		return "", ErrNoIdentity
+	}
+	mac := hmac.New(sha256.New, s.nameKey)
+	mac.Write([]byte("tag\x00" + purpose + "\x00"))
+	mac.Write(data)
+	return hex.EncodeToString(mac.Sum(nil)), nil
+}
+
 func wrap(err *error, doing string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", doing, *err)
