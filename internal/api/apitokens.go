@@ -120,7 +120,7 @@ func (s *Server) createToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, tokenProblem(err))
 		return
 	}
-	accepted(s.opts.Record, c, access.TokenWrite, tokenObject(made.Name), fmt.Sprintf("API token created until %s, roles %v, scope %v", made.ExpiresAt.Format(time.RFC3339), made.Roles, made.Scope))
+	accepted(&s.opts, c, access.TokenWrite, tokenObject(made.Name), fmt.Sprintf("API token created until %s, roles %v, scope %v", made.ExpiresAt.Format(time.RFC3339), made.Roles, made.Scope))
 	s.log.Warn("api token created", "token", made.Name, "by", made.Owner, "key", made.Key, "roles", made.Roles, "scope", made.Scope, "expires_at", made.ExpiresAt)
 	w.Header().Set("Cache-Control", "no-store")
 	s.reply(w, MadeToken{made, secret})
@@ -156,7 +156,7 @@ func (s *Server) revokeToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	accepted(s.opts.Record, callerOf(r.Context()), access.TokenWrite, tokenObject(t.Name), "API token revoked")
+	accepted(&s.opts, callerOf(r.Context()), access.TokenWrite, tokenObject(t.Name), "API token revoked")
 	s.log.Warn("api token revoked", "token", t.Name, "by", t.RevokedBy)
 	s.reply(w, t)
 }
@@ -204,7 +204,7 @@ func (s *Server) certifyToken(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}
-	accepted(s.opts.Record, c, audit.CertificateIssue, tokenObject(c.token.Name), fmt.Sprintf("certificate issued until %s, for the token of %s", now.Add(life).UTC().Format(time.RFC3339), c.token.Owner))
+	accepted(&s.opts, c, audit.CertificateIssue, tokenObject(c.token.Name), fmt.Sprintf("certificate issued until %s, for the token of %s", now.Add(life).UTC().Format(time.RFC3339), c.token.Owner))
 	s.log.Info("certificate issued", "principal", c.principal, "owner", c.token.Owner)
 	s.reply(w, Certificate{Certificate: line, Principal: c.principal, ExpiresAt: now.Add(life).UTC()})
 }

@@ -88,6 +88,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 		err = s.readLogin(w, r, &in)
 	}
 	if err != nil {
+		refusedLogin(&s.opts, err, err)
 		s.fail(w, err)
 		return
 	}
@@ -95,10 +96,12 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	out, err := s.opts.Login.Certify(ctx, in)
 	if err != nil {
-		s.fail(w, s.loginProblem(err))
+		told := s.loginProblem(err)
+		refusedLogin(&s.opts, err, told)
+		s.fail(w, told)
 		return
 	}
-	accepted(s.opts.Record, &caller{principal: out.Principal, source: audit.Workflow}, audit.CertificateIssue, out.KeyID,
+	accepted(&s.opts, &caller{principal: out.Principal, source: audit.Workflow}, audit.CertificateIssue, out.KeyID,
 		fmt.Sprintf("certificate issued at a login, until %s, groups %v", out.ExpiresAt.Format(time.RFC3339), out.Groups))
 	s.reply(w, out)
 }

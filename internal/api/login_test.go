@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/login"
 )
@@ -128,6 +129,55 @@ func TestWhyALoginFailedIsToldButNotTheFilesOfTheWorker(t *testing.T) {
 		if err := c.call(t.Context(), http.MethodPost, "/v1/login", []byte(body), &struct{}{}); !errors.As(err, &e) || e.Kind != ErrBadInput || len(d.asked) > 0 {
 			t.Errorf("%s: %v", what, err)
 		}
+	}
+}
+
+func TestARefusedLoginIsOnRecordAndItsTokenIsNot(t *testing.T) {
+	const secret = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl"
+	d := &desk{}
+	var strangers, principals journal
+	a := &access.Access{Digest: "d1"}
+	b := serve(t, func(o *Options) {
+		o.Login, o.Record, o.RecordStranger, o.Access = d, principals.add, strangers.add, func() *access.Access { return a }
+	})
+	c := b.client("")
+	of := func(reason, principal string) audit.Record {
+		return audit.Record{Source: audit.Workflow, Verb: audit.CertificateIssue, Object: "login", Outcome: audit.Refused, Reason: reason, Principal: principal, Access: "d1"}
+	}
+	for _, want := range []struct {
+		err   error
+		in    *journal
+		entry audit.Record
+	}{
+		{&login.Denied{Err: fmt.Errorf("%w: the ID token ended", login.ErrRefused), Claimed: `email="eve@example.com"`}, &strangers,
+			of(`the login is refused: the ID token ended; its token claims, which nobody has verified: email="eve@example.com"`, "")},
+		{&login.Denied{Err: fmt.Errorf("%w: no key", login.ErrBadInput)}, &strangers, of("the request to log in cannot be used: no key", "")},
+		{&login.Denied{Err: fmt.Errorf("%w: dora is revoked", login.ErrRefused), Claimed: `email="dora@example.com"`, Person: login.Person{Principal: "dora@example.com"}}, &principals,
+			of("the login is refused: dora is revoked", "dora@example.com")},
+	} {
+		d.err = want.err
+		if _, err := c.LogIn(t.Context(), login.Request{IDToken: secret}); err == nil {
+			t.Fatalf("%v was taken", want.err)
+		}
+		if all := want.in.take(); !slices.Equal(all, []audit.Record{want.entry}) {
+			t.Errorf("on record is %+v, want %+v", all, want.entry)
+		}
+	}
+	d.err = nil
+	if err := c.call(t.Context(), http.MethodPost, "/v1/login", []byte(secret), &struct{}{}); err == nil {
+		t.Error("a token alone was taken")
+	}
+	if all := strangers.take(); len(all) != 1 || strings.Contains(fmt.Sprint(all), secret) {
+		t.Errorf("on record: %+v", all)
+	}
+	for _, err := range []error{login.ErrIssuer, login.ErrKey} { // this is no refusal
+		d.err = err
+		if _, err := c.LogIn(t.Context(), login.Request{}); err == nil {
+			t.Error("it was taken")
+		}
+	}
+	if all := append(strangers.take(), principals.take()...); len(all) != 0 {
+		t.Errorf("on record: %+v", all)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/login"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -43,7 +44,7 @@ func refusedFor[V ~string](o *Options, c *caller, verb V, object string, err err
 	if record == nil || !errors.As(err, &e) || e.Kind != ErrForbidden && e.Kind != ErrUnauthorized {
 		return
 	}
-	rec := audit.Record{Source: audit.Workflow, Verb: string(verb), Object: object, Outcome: audit.Refused, Reason: e.Message}
+	rec := audit.Record{Source: audit.Workflow, Verb: string(verb), Object: object, Outcome: audit.Refused, Reason: e.Message, Access: inForce(o)}
 	if c != nil {
 		rec.Principal, rec.Source = c.principal, c.source
 	}
@@ -52,15 +53,61 @@ func refusedFor[V ~string](o *Options, c *caller, verb V, object string, err err
 
 // accepted records what a worker did for a caller, where no workflow records it. The signature
 // of a request does not cover the record, so the record has no signature.
-func accepted[V ~string](record func(audit.Record), c *caller, verb V, object, reason string) {
-	if record == nil {
+func accepted[V ~string](o *Options, c *caller, verb V, object, reason string) {
+	if o.Record == nil {
 		return
 	}
-	rec := audit.Record{Source: audit.Unix, Verb: string(verb), Object: object, Outcome: audit.Accepted, Reason: reason}
+	rec := audit.Record{Source: audit.Unix, Verb: string(verb), Object: object, Outcome: audit.Accepted, Reason: reason, Access: inForce(o)}
 	if c != nil {
 		rec.Principal, rec.Source = c.principal, audit.Workflow
 	}
-	record(rec)
+	o.Record(rec)
+}
+
+// inForce returns the digest of the access file by which requests are judged now, or "".
+func inForce(o *Options) string {
+	switch {
+	case o.Authority != nil:
+		return o.Authority.Current().Digest
+	case o.Access != nil:
+		return o.Access().Digest
+	}
+	return ""
+}
+
+// loginObject is the object of the records of refused logins, which have no certificate's id.
+const loginObject = "login"
+
+// maxLoginReason bounds, in bytes, why a login was refused. What its token claims comes after that.
+const maxLoginReason = 400
+
+// refusedLogin records that somebody got no certificate. why is the reason, and told what the
+// caller gets. It is no refusal if nobody logs in here, the issuer does not answer or the worker
+// cannot sign.
+//
+// Only a principal whose ID token holds is named. Everybody else is a stranger, whose claims are
+// shown as claims.
+func refusedLogin(o *Options, why, told error) {
+	var e *Error
+	if !errors.As(told, &e) || e.Kind != ErrBadInput && e.Kind != ErrRefused {
+		return
+	}
+	rec := audit.Record{Source: audit.Workflow, Verb: audit.CertificateIssue, Object: loginObject, Outcome: audit.Refused, Reason: e.Message, Access: inForce(o)}
+	if len(rec.Reason) > maxLoginReason {
+		rec.Reason = strings.ToValidUTF8(rec.Reason[:maxLoginReason], "") + "…"
+	}
+	record := o.RecordStranger
+	var denied *login.Denied
+	if errors.As(why, &denied) {
+		if rec.Principal = denied.Person.Principal; rec.Principal != "" {
+			record = o.Record
+		} else if denied.Claimed != "" {
+			rec.Reason += "; its token claims, which nobody has verified: " + denied.Claimed
+		}
+	}
+	if record != nil {
+		record(rec)
+	}
 }
 
 // objectOf returns the object of a request: its workflow, or otherwise its path. It leaves out

@@ -37,7 +37,8 @@ func (j *journal) take() []audit.Record {
 
 func TestRefusedRequestsAndWhatCallersDoToTokensAreOnRecord(t *testing.T) {
 	var j journal
-	c := lockedBench(t, func(o *Options) { o.Record = j.add })
+	var judge Authority
+	c := lockedBench(t, func(o *Options) { o.Record, judge = j.add, o.Authority })
 	one := func(what string, want audit.Record, says string) {
 		t.Helper()
 		all := j.take()
@@ -46,7 +47,7 @@ func TestRefusedRequestsAndWhatCallersDoToTokensAreOnRecord(t *testing.T) {
 			return
 		}
 		got := all[0]
-		want.Reason = got.Reason
+		want.Reason, want.Access = got.Reason, judge.Current().Digest
 		if got != want {
 			t.Errorf("%s: %+v, want %+v", what, got, want)
 		}

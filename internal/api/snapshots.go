@@ -198,7 +198,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
-	accepted(s.opts.Record, callerOf(r.Context()), access.SnapshotWrite, protocol.SessionID(m.Session), "snapshot "+id+" deleted")
+	accepted(&s.opts, callerOf(r.Context()), access.SnapshotWrite, protocol.SessionID(m.Session), "snapshot "+id+" deleted")
 	s.log.Info("snapshot deleted", "snapshot", id)
 	s.reply(w, forPeople(m))
 }

@@ -59,6 +59,9 @@ type Record struct {
 	Evidence  Evidence `json:"evidence"`
 	// Decision is what a command that decides an approval says.
 	Decision *Decision `json:"decision,omitempty"`
+	// Access is the digest of the access file that judged. Records of workers without one, and
+	// those that an older version made, have none.
+	Access string `json:"access,omitempty"`
 }
 
 // A Decision is the word of an approver. Signature is that of a policy that names approvers:
@@ -126,7 +129,7 @@ const (
 // line returns the canonical line of a record. Texts beyond their bounds are cut.
 func (r Record) line() string {
 	r.Principal, r.Verb, r.Object = clip(r.Principal, maxText), clip(r.Verb, maxText), clip(r.Object, maxText)
-	r.Entity, r.Reason = clip(r.Entity, maxText), clip(r.Reason, maxReason)
+	r.Entity, r.Reason, r.Access = clip(r.Entity, maxText), clip(r.Reason, maxReason), clip(r.Access, maxText)
 	r.Evidence.Message = clip(r.Evidence.Message, 4<<10)
 	if r.Decision != nil {
 		r.Decision = r.Decision.bounded()

@@ -100,8 +100,19 @@ type Certificate struct {
 	ExpiresAt   time.Time `json:"expires_at"`
 }
 
-// Certify verifies a request and signs a certificate. The error wraps one of the Err values.
+// Certify verifies a request and signs a certificate. The error wraps one of the Err values. If
+// it wraps ErrBadInput or ErrRefused, it is a *Denied.
 func (d *Desk) Certify(ctx context.Context, r Request) (Certificate, error) {
+	var who Person
+	out, err := d.certify(ctx, r, &who)
+	if errors.Is(err, ErrBadInput) || errors.Is(err, ErrRefused) {
+		err = &Denied{Err: err, Person: who, Claimed: d.verifier.claimed(r.IDToken)}
+	}
+	return out, err
+}
+
+// certify sets proved once the ID token holds.
+func (d *Desk) certify(ctx context.Context, r Request, proved *Person) (Certificate, error) {
 	select {
 	case d.slots <- struct{}{}:
 		defer func() { <-d.slots }()
@@ -116,6 +127,7 @@ func (d *Desk) Certify(ctx context.Context, r Request) (Certificate, error) {
 	if err != nil {
 		return Certificate{}, err
 	}
+	*proved = who
 	ca, err := d.key()
 	if err != nil {
 		return Certificate{}, err

@@ -300,6 +300,18 @@ func TestTokensThatDoNotCountGiveNoCertificate(t *testing.T) {
 		if err != nil && (strings.Contains(err.Error(), c.token) || len(err.Error()) > 2000) {
 			t.Errorf("%s: the error has the token: %v", name, err)
 		}
+		// The audit record shows a few claims, and names only whom a token proves.
+		var denied *login.Denied
+		if !errors.As(err, &denied) || len(denied.Claimed) > 800 || strings.Contains(denied.Claimed, c.token) {
+			t.Errorf("%s: denied as %+v", name, denied)
+			continue
+		}
+		if held := map[string]string{"a name that is not allowed": "dora@elsewhere.example", "too many groups": "dora@example.com", "a group that is too long": "dora@example.com"}[name]; denied.Person.Principal != held {
+			t.Errorf("%s: the token proves that it is %q, want %q", name, denied.Person.Principal, held)
+		}
+		if name == "expired" && !strings.Contains(denied.Claimed, `email="dora@example.com" `) {
+			t.Errorf("%s: it claims %s", name, denied.Claimed)
+		}
 	}
 	// What the refused tokens were made from does count.
 	if _, c := m.logIn(with()); c.Principal != "dora@example.com" {
