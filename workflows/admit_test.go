@@ -45,6 +45,7 @@ func (w *world) guard(bindings string, people ...string) {
 	}
 	k := authority.Fixed(a, w.Now)
 	k.Know(w.tokens)
+	w.access = a.Digest
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
 		w.reads = append(w.reads, in.Reads)
@@ -75,7 +76,7 @@ func (w *world) keeps(k *authority.Keeper) {
 	}
 	w.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: 10 * time.Second,
-		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k)},
+		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k, authority.Records{})},
 	})
 }
 
@@ -718,7 +719,7 @@ func replayedUnder(t *testing.T, before time.Time) map[string]error {
 	k.AllowBefore(before)
 	out := map[string]error{}
 	for file, h := range readHistories(t, all[0]) {
-		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k)}})
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k, authority.Records{})}})
 		if err != nil {
 			t.Fatal(err)
 		}

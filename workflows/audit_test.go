@@ -109,6 +109,11 @@ func TestEachCommandOfASessionIsOnRecordWithItsEvidence(t *testing.T) {
 		if (r.Outcome == audit.Refused) != (r.Reason != "") || len(r.Evidence.Args) != 64 {
 			t.Errorf("record %d: reason %q, digest of arguments %q", r.Seq, r.Reason, r.Evidence.Args)
 		}
+		// The worker of this test writes no proofs, which carry the digest for accepted updates.
+		update := r.Seq == 2 || r.Seq == 10
+		if want := w.access; r.Access != want && !update || update && r.Access != "" {
+			t.Errorf("record %d was judged by the access file %q, want %q", r.Seq, r.Access, want)
+		}
 	}
 	if text := strings.Join(w.fake.records, "\n"); strings.Contains(text, "hello") {
 		t.Errorf("a record has the text of a message: %s", text)
@@ -269,7 +274,7 @@ func TestARefusedUpdateIsOnRecordWithItsWorker(t *testing.T) {
 	var got []audit.Record
 	w := newWorld(t)
 	w.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 10 * time.Second, Interceptors: []interceptor.WorkerInterceptor{
-		&beginning{tell: w.environment.begins}, authority.Interceptor(nil, func(r audit.Record) { got = append(got, r) })}})
+		&beginning{tell: w.environment.begins}, authority.Interceptor(nil, authority.Records{Refused: func(r audit.Record) { got = append(got, r) }})}})
 	w.at(time.Second, func() {
 		w.refuses(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"}), protocol.RefusedState)
 		w.refuses(w.send(protocol.UpdatePush, protocol.Push{ID: "p", Branch: "b"}), protocol.RefusedState)

@@ -343,6 +343,7 @@ type world struct {
 	tokens   bookOf                 // API tokens
 	ledger   fakeLedger             // of all workflows but sessions
 	foreign  map[string]bool        // ids of sessions that are somebody else's
+	access   string                 // digest of the access file of guard
 	used     map[string]string      // nonces of signed starts, and the runs that claimed them
 	reads    []*protocol.StartReads // what starts wanted to read
 	held     []lease.Holds          // the session's answers to a pool's roll call

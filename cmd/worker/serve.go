@@ -76,6 +76,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	refusals := audits.NewRefusals(blobs, log)
+	if err := keepRefusals(refusals, blobs.ID(), conf, log); err != nil {
+		return err
+	}
 	ends := recordRefusals(ctx, refusals)
 	defer ends()
 	opts.Record, opts.RecordStranger = refusals.Refused, refusals.RefusedStranger
@@ -83,11 +86,16 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
-	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, who.get, log
+	status := func() api.Status {
+		st := who.get()
+		st.Audit = refusals.Newest()
+		return st
+	}
+	opts.Store, opts.Chunks, opts.Hub, opts.Sessions, opts.Seeds, opts.Status, opts.Logger = blobs, chunks, hub, temporal, temporal, status, log
 	if keeper != nil {
 		opts.Authority, opts.Objects = keeper, temporal
 		opts.Status = func() api.Status {
-			st, standing := who.get(), keeper.Standing()
+			st, standing := status(), keeper.Standing()
 			st.Access = &standing
 			return st
 		}
@@ -148,6 +156,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	})
 	defer pool.Close()
 	private := append(append(conf.Private(), runtimeDir()), loginFolders()...)
+	if state := stateDir(conf); state != "" {
+		private = append(private, state)
+	}
 	if agent := os.Getenv("SSH_AUTH_SOCK"); filepath.IsAbs(agent) {
 		private = append(private, agent)
 	}
@@ -175,7 +186,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, refusals.Refused), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Records{Refused: refusals.Refused, Store: audits.Soon(blobs, log)}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

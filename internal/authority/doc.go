@@ -20,12 +20,24 @@
 // ours accepted it (see [payload.Accepted]).
 //
 // The result of an update is that proof, and costs no event. An update whose handler waits
-// (slowUpdates) has no result yet, so it costs the event of [payload.Prove], beside the one of its
-// record in the [Ledger]. The two are not one: the proof must be in the batch of events that
+// (slowUpdates) has no result yet, and one that fails has none at all. Each of these costs the event
+// of [payload.Prove]. The event also says whether the store took the audit record: the code that
+// makes its value writes the record first (Records.Store), for a second at most. So such a command
+// costs one event, as others do for the local activity of the [Ledger]. If the store is slower, the
+// value says so, the ledger writes the record as it does otherwise, and the command costs two.
+//
+// The proof cannot be the result of the local activity. It must be in the batch of events that
 // accepts the update, whether or not the store takes records, and names one update. The local
-// activity of the ledger has a result only if the store took the records, and it writes those of
-// all commands that wait. If its result were the proof, an update could stay without one while
-// the store is away, and a replay would then refuse the workflow.
+// activity has a result only if the store took the records, and writes those of all commands that
+// wait. The other way round works, because a value is recorded whatever it is.
+//
+// Measured with a real server (cost_test.go), beside Temporal's own two events of an update: 1 for
+// each of an update that answers at once, one that fails and one that waits; with a store that
+// does not answer in time 1, 2 and 2. In a session, records cost no event (activities carry them),
+// so `session push`, and an update that fails there, cost the 1 of the proof.
+//
+// The proof also has the digest of the access file that judged the update ([payload.Note]), for its
+// audit record: a replay runs no validators, and a file may have changed since.
 //
 // A [Ledger] records the accepted commands of a workflow. [Keeper.OnLoad] hands over each access
 // file that comes into force.

@@ -40,6 +40,17 @@ type Verdict struct {
 	Access    string    `json:"access,omitempty"` // digest of the file in force
 	Binding   string    `json:"binding,omitempty"`
 	User      string    `json:"user,omitempty"` // the worker's, if its commands are not signed
+	// OnRecord says that the audit record of the command names Access. Verdicts that older code
+	// recorded lack it, and a replay makes their records as they were.
+	OnRecord bool `json:"on_record,omitempty"`
+}
+
+// JudgedBy returns the digest of the access file, for the audit record of an accepted command.
+func (v Verdict) JudgedBy() string {
+	if !v.OnRecord {
+		return ""
+	}
+	return v.Access
 }
 
 // Judge says whether a command counts, by the clock of this machine. Workflow code records
@@ -47,7 +58,7 @@ type Verdict struct {
 func (k *Keeper) Judge(c Command) Verdict {
 	a := k.Current()
 	c.Now = k.now()
-	v := Verdict{Access: a.Digest}
+	v := Verdict{Access: a.Digest, OnRecord: true}
 	signed, err := command.Check(c.Received, a)
 	if err != nil {
 		v.Refused = errors.Unwrap(err).Error() // callers name the command
@@ -185,7 +196,7 @@ func (k *Keeper) Know(t Tokens) {
 // Sent is the verdict on what a worker sends for a principal whose command was judged
 // before.
 func (k *Keeper) Sent(principal string) Verdict {
-	return Verdict{Principal: principal, Access: k.Current().Digest}
+	return Verdict{Principal: principal, Access: k.Current().Digest, OnRecord: true}
 }
 
 // Allows says whether a principal who has given a command may also do something that
@@ -193,7 +204,7 @@ func (k *Keeper) Sent(principal string) Verdict {
 func (k *Keeper) Allows(principal string, groups []string, verb access.Verb, o access.Object) Verdict {
 	a := k.Current()
 	answer := k.decide(a, access.Request{Who: principal, Groups: groups, Verb: verb, Object: o})
-	return Verdict{Principal: principal, Groups: groups, Refused: answer.Reason, Access: a.Digest, Binding: answer.Binding}
+	return Verdict{Principal: principal, Groups: groups, Refused: answer.Reason, Access: a.Digest, Binding: answer.Binding, OnRecord: true}
 }
 
 // ByWorker reports whether a worker sent a signal that workers may send for persons.

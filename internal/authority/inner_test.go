@@ -218,11 +218,11 @@ func (s *stage) write(b audit.Batch) int64 {
 // work runs our worker.
 func (s *stage) work(c client.Client) worker.Worker {
 	s.t.Helper()
-	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, func(r audit.Record) {
+	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, Records{Refused: func(r audit.Record) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.refused = append(s.refused, r)
-	})}})
+	}})}})
 	w.RegisterWorkflowWithOptions(listens, workflow.RegisterOptions{Name: "listens"})
 	w.RegisterWorkflowWithOptions(waits, workflow.RegisterOptions{Name: "waits"})
 	w.RegisterWorkflowWithOptions(remembers, workflow.RegisterOptions{Name: "remembers"})

@@ -25,31 +25,34 @@ const keptFor = 24 * time.Hour
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
-//
-// refused, if given, gets the records of updates and starts that were refused. It is never
-// called in a replay.
-func Interceptor(k *Keeper, refused ...func(audit.Record)) interceptor.WorkerInterceptor {
-	g := &gate{keeper: k}
-	for _, f := range refused {
-		g.refused = f
-	}
-	return g
+func Interceptor(k *Keeper, to Records) interceptor.WorkerInterceptor {
+	return &gate{keeper: k, to: to}
+}
+
+// Records is where audit records go at once. Nothing of it is called in a replay, and each may
+// be nil. Workflow code waits for both.
+type Records struct {
+	// Refused gets the records of updates and starts that were refused.
+	Refused func(audit.Record)
+	// Store writes records of a workflow, and reports whether the store has them. It does not
+	// wait for a slow store: then the workflow writes them later.
+	Store func(audit.Batch) bool
 }
 
 type gate struct {
 	interceptor.WorkerInterceptorBase
-	keeper  *Keeper
-	refused func(audit.Record)
+	keeper *Keeper
+	to     Records
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, keeper: g.keeper, refused: g.refused, hosts: &hostLabels{}}
+	return &gated{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, keeper: g.keeper, to: g.to, hosts: &hostLabels{}}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
 	keeper  *Keeper
-	refused func(audit.Record)
+	to      Records
 	hosts   *hostLabels
 	nonces  *command.Nonces // see Remember
 	ledger  *Ledger         // see Record
@@ -60,7 +63,7 @@ type gated struct {
 // the same at each replay. Whether a principal may start the workflow is recorded.
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
-	ctx = workflow.WithValue(ctx, refusedKey{}, g.refused)
+	ctx = workflow.WithValue(ctx, refusedKey{}, g.to.Refused)
 	ctx = workflow.WithValue(ctx, labelsKey{}, g.hosts)
 	ctx = workflow.WithValue(ctx, gatedKey{}, g)
 	info := workflow.GetInfo(ctx)
@@ -72,7 +75,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if workflow.IsReplaying(ctx) {
 				panic(err) // the task is tried again until a worker takes what began
 			}
-			g.recordStart(ctx, name, r, in.Args, "", err)
+			g.recordStart(ctx, name, r, in.Args, Verdict{}, err)
 			return nil, err
 		}
 	}
@@ -89,7 +92,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		claimsHost := to != nil && Version(ctx) >= 2 && !claimed[name]
 		err := workflow.SideEffect(ctx, func(workflow.Context) any {
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
-				return Verdict{Principal: access.Worker, Access: g.keeper.Current().Digest}
+				return g.keeper.Sent(access.Worker)
 			}
 			v := g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
 			v.User = g.user()
@@ -110,7 +113,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			err = Claim(ctx, name, v, c)
 		}
 		if err != nil {
-			g.recordStart(ctx, name, r, in.Args, v.Principal, err)
+			g.recordStart(ctx, name, r, in.Args, v, err)
 			return nil, err
 		}
 		ctx = workflow.WithValue(ctx, verdictKey{}, v)
@@ -120,7 +123,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		out, err := g.Next.ExecuteWorkflow(ctx, in)
 		own.finish()
 		if claimed[name] { // its own Claim may have refused it
-			g.recordStart(ctx, name, r, given, v.Principal, err)
+			g.recordStart(ctx, name, r, given, v, err)
 		}
 		return out, err
 	}
@@ -135,13 +138,13 @@ func wasReset(info *workflow.Info) bool {
 
 // recordStart puts a refused start on record, once: not in a replay. Its history has the
 // refusal, and no event more.
-func (g *gated) recordStart(ctx workflow.Context, name string, r rule, args []any, who string, err error) {
+func (g *gated) recordStart(ctx workflow.Context, name string, r rule, args []any, v Verdict, err error) {
 	var refused *temporal.ApplicationError
 	if !errors.As(err, &refused) || refused.Type() != protocol.RefusedForbidden || workflow.IsReplaying(ctx) {
 		return
 	}
 	r.verb = cmp.Or(r.verb, access.Verb(name))
-	g.record(ctx, name, r, args, who, err)
+	g.record(ctx, name, r, args, v, err)
 }
 
 // recordBegun opens a ledger with the start of a workflow that takes no commands. Checks that
@@ -168,7 +171,7 @@ func starting(name string, r rule, args []any, v Verdict) func(*Ledger) audit.Re
 			}
 		}
 		rec := l.record(object, name, r.verb, raw, v.Principal, nil)
-		rec.Reason = reason
+		rec.Reason, rec.Access = reason, v.JudgedBy()
 		return rec
 	}
 }
@@ -253,7 +256,7 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	opts.Validator = reflect.MakeFunc(reflect.FuncOf(in, []reflect.Type{errorType}, false), func(args []reflect.Value) []reflect.Value {
 		uctx, _ := args[0].Interface().(workflow.Context)
 		given := values(args[1:])
-		who, err := h.gate.admit(uctx, name, r, given)
+		v, err := h.gate.admit(uctx, name, r, given)
 		if err == nil {
 			err = h.gate.repeated(name, given)
 		}
@@ -261,7 +264,9 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 			err, _ = called(validator, args)[0].Interface().(error)
 		}
 		if err != nil {
-			h.gate.record(uctx, name, r, given, who, err)
+			h.gate.record(uctx, name, r, given, v, err)
+		} else {
+			payload.Note(uctx, v.Access)
 		}
 		return []reflect.Value{reflect.ValueOf(&err).Elem()}
 	}).Interface()
@@ -277,10 +282,11 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		}
 		uctx, _ := args[0].Interface().(workflow.Context)
 		h.gate.took(uctx, given)
-		answered := h.gate.ledger.begun(name, r, given)
+		b := h.gate.ledger.begun(name, r, given, payload.Noted(uctx))
+		args = append([]reflect.Value{reflect.ValueOf(workflow.WithValue(uctx, begunKey{}, b))}, args[1:]...)
 		res := called(reflect.ValueOf(handler), args)
 		err, _ := res[len(res)-1].Interface().(error)
-		answered(err)
+		b.answered(err)
 		return res
 	}).Interface(), opts)
 }
@@ -312,18 +318,33 @@ func (g *gated) proved(handler any, waits bool) any {
 		if err != nil {
 			panic(err)
 		}
+		b, _ := ctx.Value(begunKey{}).(*begun)
 		if waits && Version(ctx) >= 2 {
-			payload.Prove(ctx)
+			g.prove(ctx, b)
 		}
 		if t.NumIn() == 0 || t.In(0) != contextType {
 			args = args[1:]
 		}
 		res := f.Call(args)
-		if failed := !res[len(res)-1].IsNil(); failed && !waits && Version(ctx) >= 2 {
-			payload.Prove(ctx)
+		if err, failed := res[len(res)-1].Interface().(error); failed && !waits && Version(ctx) >= 2 {
+			b.fails(err)
+			g.prove(ctx, b)
 		}
 		return res
 	}).Interface()
+}
+
+// prove records that a worker of ours accepted an update, with its record, if the store takes
+// that now. So the command costs one event. Otherwise the ledger writes the record, as it does for
+// updates that need no such proof.
+func (g *gated) prove(ctx workflow.Context, b *begun) {
+	var also func() bool
+	if batch := b.batch(); batch != nil && g.to.Store != nil {
+		also = func() bool { return g.to.Store(*batch) }
+	}
+	if payload.Prove(ctx, also) {
+		b.written()
+	}
 }
 
 // timely returns an error if an update that is replayed was signed at another time than that of
@@ -362,22 +383,22 @@ func values(args []reflect.Value) (out []any) {
 	return out
 }
 
-// admit says who gives an update, if that is known, and why it is refused, if it is.
-func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (who string, err error) {
+// admit judges an update, and says why it is refused, if it is.
+func (g *gated) admit(ctx workflow.Context, name string, r rule, args []any) (v Verdict, err error) {
 	if r.class == Either && payload.SentBy(ctx) == payload.FromWorker {
-		return access.Worker, nil
+		return Verdict{Principal: access.Worker}, nil // which no access file says
 	}
-	v := g.judge(command.Update, workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0, false)
-	return v.Principal, refusal(name, v)
+	v = g.judge(command.Update, workflow.GetInfo(ctx).WorkflowExecution.ID, name, r.verb, args, 0, false)
+	return v, refusal(name, v)
 }
 
 // record puts a refused update or start on record, with its arguments as they were given.
-func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, who string, err error) {
+func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, v Verdict, err error) {
 	if len(args) != 1 {
 		return
 	}
 	if raw, merr := command.Marshal(args[0]); merr == nil {
-		refusedTo(g.refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, who, err)
+		refusedTo(g.to.Refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, v, err)
 	}
 }
 

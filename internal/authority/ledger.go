@@ -3,7 +3,6 @@ package authority
 import (
 	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -11,7 +10,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
-	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -94,13 +92,14 @@ func (l *Ledger) Keep() {
 	workflow.Go(l.ctx, l.write)
 }
 
-// Command adds the record of a command that was judged. who is its principal, if that is
-// known, and err is why it was refused.
-func (l *Ledger) Command(name string, verb access.Verb, raw []byte, who string, err error) {
+// Command adds the record of a command that was judged. err is why it was refused.
+func (l *Ledger) Command(name string, verb access.Verb, raw []byte, v Verdict, err error) {
 	if l == nil {
 		return
 	}
-	l.add(l.record(workflow.GetInfo(l.ctx).WorkflowExecution.ID, name, verb, raw, who, err))
+	r := l.record(workflow.GetInfo(l.ctx).WorkflowExecution.ID, name, verb, raw, v.Principal, err)
+	r.Access = v.JudgedBy()
+	l.add(r)
 }
 
 // Did adds the record of something that no command asked for. The verb may be one of package
@@ -134,34 +133,6 @@ func (l *Ledger) add(r audit.Record) {
 	//workflowcheck:ignore // JSON and digests are pure functions
 	l.chain.Add(r)
 	l.due = true
-}
-
-// begun puts an update on record that its handler is about to take. If the handler waits, the
-// record says that it was accepted. Otherwise it says what the handler answered.
-func (l *Ledger) begun(name string, r rule, args []any) (answered func(error)) {
-	if l == nil || len(args) != 1 {
-		return func(error) {}
-	}
-	raw, err := command.Marshal(args[0])
-	if err != nil {
-		return func(error) {} // the judge has marshalled it
-	}
-	who := ""
-	if a := authIn(args); a != nil {
-		who = a.Principal
-	}
-	rec := l.record(workflow.GetInfo(l.ctx).WorkflowExecution.ID, name, r.verb, raw, who, nil)
-	l.pending = append(l.pending, &rec)
-	l.due = true
-	return func(err error) {
-		if i := slices.Index(l.pending, &rec); i >= 0 {
-			l.pending = slices.Delete(l.pending, i, i+1)
-			if err != nil {
-				rec.Outcome, rec.Reason = audit.Refused, err.Error()
-			}
-			l.add(rec)
-		}
-	}
 }
 
 // write hands records to the store.

@@ -57,7 +57,7 @@ func (s *stage) counting(name string) (w worker.Worker) {
 	}
 	var opts worker.Options
 	if interceptors {
-		opts.Interceptors = append(opts.Interceptors, Interceptor(s.keeper))
+		opts.Interceptors = append(opts.Interceptors, Interceptor(s.keeper, Records{}))
 	}
 	w = worker.New(c, "ours", opts)
 	w.RegisterWorkflowWithOptions(counts, workflow.RegisterOptions{Name: "counts"})

@@ -114,12 +114,12 @@ type sealed struct {
 
 // ToPayload implements converter.DataConverter.
 func (d dataConverter) ToPayload(value any) (*commonpb.Payload, error) {
-	at, purpose := d.at, ""
+	at, purpose, note := d.at, "", ""
 	switch v := value.(type) {
 	case message:
 		at, value = at.message(v.kind, v.name), v.value
 	case purposed:
-		purpose, value = v.purpose, v.value
+		purpose, value, note = v.purpose, v.value, v.note
 	}
 	p, err := converter.GetDefaultDataConverter().ToPayload(value)
 	if p == nil || err != nil {
@@ -129,6 +129,7 @@ func (d dataConverter) ToPayload(value any) (*commonpb.Payload, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.codec.note(at.String(), purpose, note, out[0])
 	return out[0], nil
 }
 

@@ -167,7 +167,7 @@ func (r *receiver) HandleQuery(ctx workflow.Context, in *interceptor.HandleQuery
 	if err != nil {
 		return out, err
 	}
-	return purposed{forQuery(in.QueryType), out}, nil
+	return purposed{purpose: forQuery(in.QueryType), value: out}, nil
 }
 
 func (r *receiver) Init(next interceptor.WorkflowOutboundInterceptor) error {
@@ -224,7 +224,8 @@ func (r *receiver) HandleSignal(ctx workflow.Context, in *interceptor.HandleSign
 // the arguments of its updates.
 type outbound struct {
 	interceptor.WorkflowOutboundInterceptorBase
-	recorded int // values
+	recorded int               // values
+	notes    map[string]string // of updates whose handlers have not begun, by purpose
 }
 
 func (o *outbound) ExecuteChildWorkflow(ctx workflow.Context, workflowType string, args ...any) workflow.ChildWorkflowFuture {
@@ -251,12 +252,12 @@ func (o *outbound) SignalChildWorkflow(ctx workflow.Context, workflowID, name st
 
 // SideEffect returns a value that was recorded by a worker.
 func (o *outbound) SideEffect(ctx workflow.Context, f func(workflow.Context) any) converter.EncodedValue {
-	purpose, proves := ctx.Value(proofKey{}).(string)
+	r, proves := ctx.Value(proofKey{}).(received)
 	if !proves {
-		purpose = forRecorded(workflow.GetInfo(ctx).OriginalRunID, o.recorded)
+		r.purpose = forRecorded(workflow.GetInfo(ctx).OriginalRunID, o.recorded)
 		o.recorded++
 	}
-	return fromWorkers{o.Next.SideEffect(ctx, func(ctx workflow.Context) any { return purposed{purpose, f(ctx)} }), purpose}
+	return fromWorkers{o.Next.SideEffect(ctx, func(ctx workflow.Context) any { return purposed{r.purpose, f(ctx), r.note} }), r.purpose}
 }
 
 // SetUpdateHandler sets a handler whose arguments are opened with the name of the update.
@@ -270,8 +271,8 @@ func (o *outbound) SetUpdateHandler(ctx workflow.Context, name string, handler a
 	if validator == nil {
 		validator = acceptAll(f)
 	}
-	opts.Validator = opening(name, validator, false)
-	return o.Next.SetUpdateHandler(ctx, name, opening(name, handler, true), opts)
+	opts.Validator = o.opening(name, validator, false)
+	return o.Next.SetUpdateHandler(ctx, name, o.opening(name, handler, true), opts)
 }
 
 var (
@@ -295,7 +296,7 @@ func acceptAll(handler reflect.Type) any {
 // says that f is the handler of an update that a validator has accepted. A replay runs no
 // validator, so a worker that lacks the key of an accepted update fails the task: otherwise
 // it would go on without the update.
-func opening(name string, f any, accepted bool) any {
+func (o *outbound) opening(name string, f any, accepted bool) any {
 	inner := reflect.ValueOf(f)
 	t := inner.Type()
 	first := 0
@@ -341,12 +342,16 @@ func opening(name string, f any, accepted bool) any {
 			open = append(open, v)
 		}
 		purpose := forUpdate(name, digestOf(plain))
+		r := received{from: from, by: by, purpose: purpose, to: o}
+		if accepted && ctx != nil {
+			r.note = o.noted(ctx, r)
+		}
 		if first == 1 && ctx != nil {
-			open[0] = reflect.ValueOf(workflow.WithValue(ctx, messageKey{}, received{from, by, purpose}))
+			open[0] = reflect.ValueOf(workflow.WithValue(ctx, messageKey{}, r))
 		}
 		res := inner.Call(open)
 		if answers {
-			answer := any(purposed{purpose, res[0].Interface()})
+			answer := any(purposed{purpose, res[0].Interface(), r.note})
 			res[0] = reflect.ValueOf(&answer).Elem()
 		}
 		return res

@@ -43,7 +43,7 @@ func recordedBy(t *testing.T, c *Codec, began time.Time) *historypb.History {
 			WorkflowTaskCompletedEventAttributes: &historypb.WorkflowTaskCompletedEventAttributes{ScheduledEventId: 2, StartedEventId: 3}}},
 		{EventType: enums.EVENT_TYPE_MARKER_RECORDED, Attributes: &historypb.HistoryEvent_MarkerRecordedEventAttributes{
 			MarkerRecordedEventAttributes: &historypb.MarkerRecordedEventAttributes{MarkerName: "SideEffect", WorkflowTaskCompletedEventId: 4,
-				Details: map[string]*commonpb.Payloads{"side-effect-id": sealed(int64(1)), "data": sealed(purposed{forRecorded("r", 0), "input recorded"})}}}},
+				Details: map[string]*commonpb.Payloads{"side-effect-id": sealed(int64(1)), "data": sealed(purposed{purpose: forRecorded("r", 0), value: "input recorded"})}}}},
 		{EventType: enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED, Attributes: &historypb.HistoryEvent_WorkflowExecutionCompletedEventAttributes{
 			WorkflowExecutionCompletedEventAttributes: &historypb.WorkflowExecutionCompletedEventAttributes{WorkflowTaskCompletedEventId: 4, Result: sealed("input recorded")}}},
 	}}

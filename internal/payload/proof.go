@@ -2,6 +2,8 @@ package payload
 
 import (
 	"context"
+	"crypto/hmac"
+	"encoding/json"
 	"slices"
 	"sync"
 
@@ -28,8 +30,8 @@ const mostProofs = 1 << 16
 // has received. It is safe for concurrent use.
 type proofs struct {
 	mu    sync.Mutex
-	known map[string]bool
-	order []string // the oldest first
+	known map[string]string // the note of each
+	order []string          // the oldest first
 	// admitted are updates that a reset brought back, by workflow and id, until they are accepted.
 	admitted map[string]received
 }
@@ -51,15 +53,15 @@ func (p *proofs) admittedAs(workflowID, id string) (received, bool) {
 	return r, ok
 }
 
-func (p *proofs) add(at place, purpose string) {
+func (p *proofs) add(at place, purpose, note string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	key := at.String() + " " + purpose
-	if p.known[key] {
+	if _, is := p.known[key]; is {
 		return
 	}
 	if p.known == nil {
-		p.known = map[string]bool{}
+		p.known = map[string]string{}
 	}
 	if len(p.order) >= mostProofs {
 		for _, old := range p.order[:mostProofs/2] {
@@ -67,13 +69,19 @@ func (p *proofs) add(at place, purpose string) {
 		}
 		p.order = slices.Clone(p.order[mostProofs/2:])
 	}
-	p.known[key], p.order = true, append(p.order, key)
+	p.known[key], p.order = note, append(p.order, key)
 }
 
 func (p *proofs) has(at place, purpose string) bool {
+	_, is := p.note(at, purpose)
+	return is
+}
+
+func (p *proofs) note(at place, purpose string) (note string, is bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.known[at.String()+" "+purpose]
+	note, is = p.known[at.String()+" "+purpose]
+	return note, is
 }
 
 // A received is an update that a handler or a validator got.
@@ -81,6 +89,8 @@ type received struct {
 	from    Origin
 	by      dataConverter
 	purpose string // of its proof
+	note    string // of its proof
+	to      *outbound
 }
 
 type messageKey struct{}
@@ -109,9 +119,100 @@ type proofKey struct{}
 
 // Prove records that a worker of ours accepted the update of a handler's context. It costs an
 // event, and is for handlers that do not return a result in the task that accepted the update.
-func Prove(ctx workflow.Context) {
+//
+// The event has a value, too, which also decides (false in a history that lacks it): may run
+// once, in the task that accepts the update, and must not take long. It may be nil.
+func Prove(ctx workflow.Context, also func() bool) (did bool) {
 	r, _ := ctx.Value(messageKey{}).(received)
-	workflow.SideEffect(workflow.WithValue(ctx, proofKey{}, r.purpose), func(workflow.Context) any { return true })
+	var v proven
+	err := workflow.SideEffect(workflow.WithValue(ctx, proofKey{}, r), func(workflow.Context) any {
+		return proven{Also: also != nil && also()}
+	}).Get(&v)
+	return err == nil && v.Also
+}
+
+// A proven is the value of a proof. Older histories have just true.
+type proven struct {
+	Also bool `json:"also,omitempty"`
+}
+
+// UnmarshalJSON implements json.Unmarshaler.
+func (p *proven) UnmarshalJSON(data []byte) error {
+	if string(data) == "true" {
+		*p = proven{}
+		return nil
+	}
+	type plain proven
+	return json.Unmarshal(data, (*plain)(p))
+}
+
+// Metadata of a proof: what Note said, and a tag that covers it. A program that knows neither
+// reads the proof as any other.
+const (
+	metadataNote    = "fairlead-note"
+	metadataNoteTag = "fairlead-note-tag"
+)
+
+// maxNote bounds a note, in bytes.
+const maxNote = 256
+
+// Note is for validators. The proof of the update has the text, and the handler of the update
+// gets it from Noted, also in a replay. A text that is too long is left out.
+func Note(ctx workflow.Context, text string) {
+	r, _ := ctx.Value(messageKey{}).(received)
+	if r.to == nil || text == "" || len(text) > maxNote {
+		return
+	}
+	if r.to.notes == nil {
+		r.to.notes = map[string]string{}
+	}
+	r.to.notes[r.purpose] = text
+}
+
+// Noted returns what the validator of an update noted. The context is that of its handler. It
+// returns "" where no proof is required of the workflow, since then a replay may not have it.
+func Noted(ctx workflow.Context) string {
+	r, _ := ctx.Value(messageKey{}).(received)
+	return r.note
+}
+
+func (o *outbound) noted(ctx workflow.Context, r received) string {
+	text := o.notes[r.purpose]
+	delete(o.notes, r.purpose)
+	c := r.by.codec
+	if c == nil || c.workers != nil && !c.requires(workflow.GetInfo(ctx).WorkflowStartTime) {
+		return ""
+	}
+	if workflow.IsReplaying(ctx) {
+		text, _ = c.proofs.note(r.by.at, r.purpose)
+	}
+	return text
+}
+
+// noteAs is the purpose that the tag of a note covers.
+func noteAs(purpose, note string) string { return purpose + " noted " + note }
+
+// note adds a note to a marked payload.
+func (c *Codec) note(at, purpose, note string, p *commonpb.Payload) {
+	if c.workers == nil || note == "" || len(p.GetMetadata()[metadataWorkerTag]) == 0 {
+		return
+	}
+	p.Metadata[metadataNote], p.Metadata[metadataNoteTag] = []byte(note), c.workers.keys[0].tag(c.namespace, at, noteAs(purpose, note), p)
+}
+
+// noteOf returns the note of a proof that a worker marked for a purpose, or "".
+func (c *Codec) noteOf(p *commonpb.Payload, purpose string) string {
+	meta := p.GetMetadata()
+	note := string(meta[metadataNote])
+	if note == "" || len(note) > maxNote {
+		return ""
+	}
+	for _, k := range c.workers.keys {
+		if k.id == string(meta[metadataWorkerKey]) && hmac.Equal(meta[metadataNoteTag], k.tag(c.namespace, string(meta[metadataPlace]), noteAs(purpose, note), p)) {
+			return note
+		}
+	}
+	return ""
 }
 
 // readsProofs reads the proofs in the histories that a worker receives.
@@ -190,10 +291,22 @@ func (c *Codec) updateOf(workflowID string, r *updatepb.Request) (received, bool
 	return received{by: dataConverter{at: at}, purpose: forUpdate(name, digestOf(args))}, true
 }
 
+// ReadNotes reads the notes of proofs in a history, for the replay of a program that is no worker
+// and can verify none. The proof that a value records does not say to such a program whose it is:
+// then it counts for each update that was accepted before it and has none.
+func (c *Codec) ReadNotes(workflowID string, events []*historypb.HistoryEvent) {
+	if c.workers == nil {
+		c.readProofs(workflowID, events)
+	}
+}
+
 func (c *Codec) prove(r received, payloads []*commonpb.Payload) {
 	for _, p := range payloads {
+		if note := string(p.GetMetadata()[metadataNote]); c.workers == nil && note != "" && len(note) <= maxNote {
+			c.proofs.add(r.by.at, r.purpose, note)
+		}
 		if ok, err := c.marked(p, r.purpose); err == nil && ok && string(p.GetMetadata()[metadataPlace]) == r.by.at.String() {
-			c.proofs.add(r.by.at, r.purpose)
+			c.proofs.add(r.by.at, r.purpose, c.noteOf(p, r.purpose))
 		}
 	}
 }

@@ -84,7 +84,7 @@ func TestTheMemoryOfProofsIsBounded(t *testing.T) {
 	p := &proofs{}
 	at := place{kind: ofWorkflow, workflow: "w"}
 	for i := range mostProofs + 10 {
-		p.add(at, forRecorded("r", i))
+		p.add(at, forRecorded("r", i), "")
 	}
 	if len(p.known) > mostProofs || len(p.order) > mostProofs || !p.has(at, forRecorded("r", mostProofs+9)) {
 		t.Errorf("%d are known", len(p.known))

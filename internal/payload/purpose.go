@@ -14,15 +14,19 @@ import (
 // written for one purpose does not count for another. A payload without a purpose counts for
 // none of these.
 
-// A purposed is a value with the purpose for which a worker writes it.
+// A purposed is a value with the purpose for which a worker writes it. A note says more about
+// the proof of an update: see Note.
 type purposed struct {
 	purpose string
 	value   any
+	note    string
 }
 
 // Input returns what a client of a worker passes as an argument of a workflow where no
 // interceptor knows the type of the workflow: in the action of a Schedule.
-func Input(workflowType string, arg any) any { return purposed{forInput(workflowType), arg} }
+func Input(workflowType string, arg any) any {
+	return purposed{purpose: forInput(workflowType), value: arg}
+}
 
 func forInput(workflowType string) string { return "input/" + workflowType }
 
@@ -64,7 +68,7 @@ func digestOfValues(args []any) (string, error) {
 func purposedAll(purpose string, args []any) []any {
 	out := make([]any, len(args))
 	for i, arg := range args {
-		out[i] = purposed{purpose, arg}
+		out[i] = purposed{purpose: purpose, value: arg}
 	}
 	return out
 }

@@ -230,11 +230,11 @@ func (b *batch) drain() (any bool) {
 	for _, d := range b.ctrls {
 		for _, raw := range kit.Unread[converter.RawValue](d.ch) {
 			any = true
-			plain, who, err := b.entry.Signal(d.name, access.BatchRun, raw)
+			plain, v, err := b.entry.Signal(d.name, access.BatchRun, raw)
 			if err == nil {
 				err = d.take(plain)
 			}
-			b.ledger.Command(d.name, access.BatchRun, raw.Payload().GetData(), who, err)
+			b.ledger.Command(d.name, access.BatchRun, raw.Payload().GetData(), v, err)
 			if err != nil {
 				b.log.Warn("signal refused", "reason", err.Error())
 				continue

@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -59,15 +60,14 @@ func (s *core) record(r audit.Record) {
 	s.st.Audit.Add(r)
 }
 
-// recordCommand adds the record of a command that was judged. who is its principal, if its
-// signature counts.
-func (s *core) recordCommand(name, verb string, raw []byte, who string, refused error) {
+// recordCommand adds the record of a command that was judged.
+func (s *core) recordCommand(name, verb string, raw []byte, v authority.Verdict, refused error) {
 	if !s.audited {
 		return
 	}
 	//workflowcheck:ignore // JSON, digests and keys are read by pure functions
 	r := audit.OfCommand(workflow.GetInfo(s.ctx).WorkflowExecution.ID, name, verb, raw, workflow.Now(s.ctx))
-	if r.Principal = who; !s.admission.Signed {
+	if r.Principal, r.Access = v.Principal, v.JudgedBy(); !s.admission.Signed {
 		r.Principal, r.Source = s.admission.User, audit.Unix
 	}
 	if refused != nil {
@@ -272,7 +272,7 @@ func startOf(ctx workflow.Context, in Input, a admission, refused error) audit.R
 	}
 	//workflowcheck:ignore // as above
 	r := audit.OfCommand(workflow.GetInfo(ctx).WorkflowExecution.ID, protocol.TypeSession, string(access.SessionStart), raw, workflow.Now(ctx))
-	if r.Principal = a.Start.Principal; !a.Signed {
+	if r.Principal, r.Access = a.Start.Principal, a.Start.JudgedBy(); !a.Signed {
 		r.Principal, r.Source = a.User, audit.Unix
 	}
 	if r.Outcome = audit.Accepted; refused != nil {

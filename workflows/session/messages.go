@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -40,10 +41,13 @@ func (s *session) listen(ctx workflow.Context) error {
 		d := door{name: name, ch: workflow.GetSignalChannel(ctx, name), check: check, take: take}
 		s.doors = append(s.doors, d)
 		return workflow.SetUpdateHandlerWithOptions(ctx, name,
-			func(_ workflow.Context, raw json.RawMessage) (any, error) { s.roll.Took(); return s.takes(d, raw, "") },
+			func(ctx workflow.Context, raw json.RawMessage) (any, error) {
+				s.roll.Took()
+				return s.takes(d, raw, s.entry.Accepted(ctx, raw))
+			},
 			workflow.UpdateHandlerOptions{
-				Validator: func(_ workflow.Context, raw json.RawMessage) error {
-					return s.entry.Update(name, verbs[name], raw, check)
+				Validator: func(ctx workflow.Context, raw json.RawMessage) error {
+					return s.entry.Update(ctx, name, verbs[name], raw, check)
 				},
 				Description: doorTexts[name],
 			})
@@ -126,28 +130,29 @@ var doorTexts = map[string]string{
 	protocol.SignalBudget:    `what it may use: {"by":"…","tokens":100000,"turns":20,"time":"8h","turn_timeout":"2h","approvals":50,"commands":500}`,
 }
 
-// takes takes an admitted command. who is its principal, or "" if its signature names it.
-func (s *session) takes(d door, raw []byte, who string) (any, error) {
+// takes takes an admitted command. Without a principal in the verdict, its signature names it.
+func (s *session) takes(d door, raw []byte, v authority.Verdict) (any, error) {
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
 		return nil, kit.Refuse(protocol.RefusedBadInput, "%s: %v", d.name, err)
 	}
 	s.entry.Took(raw) // whatever the outcome
 	out, err := d.take(plain)
-	s.recordCommand(d.name, string(verbs[d.name]), raw, cmp.Or(who, principalOf(auth)), err)
+	v.Principal = cmp.Or(v.Principal, principalOf(auth))
+	s.recordCommand(d.name, string(verbs[d.name]), raw, v, err)
 	return out, err
 }
 
 // signalled handles a signal, or records its refusal.
 func (s *session) signalled(d door, raw converter.RawValue) {
-	plain, who, err := s.entry.Signal(d.name, verbs[d.name], raw)
+	plain, v, err := s.entry.Signal(d.name, verbs[d.name], raw)
 	if err == nil {
 		err = d.check(plain)
 	}
 	if err != nil {
-		s.recordCommand(d.name, string(verbs[d.name]), raw.Payload().GetData(), who, err)
+		s.recordCommand(d.name, string(verbs[d.name]), raw.Payload().GetData(), v, err)
 	} else {
-		_, err = s.takes(d, raw.Payload().GetData(), who) // which is on record
+		_, err = s.takes(d, raw.Payload().GetData(), v) // which is on record
 	}
 	if err == nil {
 		return

@@ -39,11 +39,10 @@ func (s *pushesPart) listenForPushes(ctx workflow.Context, entry *admit.Door) er
 			return workspaces.PushWorkspaceResult{}, err
 		}
 		entry.Took(raw)
-		_, auth, _ := command.Plain(raw) // which plainPush could read
-		s.recordCommand(protocol.UpdatePush, string(verbs[protocol.UpdatePush]), raw, principalOf(auth), nil)
+		s.recordCommand(protocol.UpdatePush, string(verbs[protocol.UpdatePush]), raw, entry.Accepted(ctx, raw), nil)
 		return s.push(ctx, p)
-	}, workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, raw json.RawMessage) error {
-		return entry.Update(protocol.UpdatePush, verbs[protocol.UpdatePush], raw, checking(s.mayPush))
+	}, workflow.UpdateHandlerOptions{Validator: func(ctx workflow.Context, raw json.RawMessage) error {
+		return entry.Update(ctx, protocol.UpdatePush, verbs[protocol.UpdatePush], raw, checking(s.mayPush))
 	}})
 }
 

@@ -121,7 +121,7 @@ func replay(q *query, history *historypb.History, ahead bool) (*reply, error) {
 	if !ahead {
 		keeper = nil // workers recorded their verdicts
 	}
-	interceptors = append(interceptors, gate.Interceptor(keeper), o)
+	interceptors = append(interceptors, gate.Interceptor(keeper, gate.Records{}), o)
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
 		Interceptors: interceptors,
@@ -131,6 +131,7 @@ func replay(q *query, history *historypb.History, ahead bool) (*reply, error) {
 	}
 	q.register(replayer)
 	begun := history.Events[0].GetWorkflowExecutionStartedEventAttributes()
+	q.codec.ReadNotes(begun.GetWorkflowId(), history.Events)
 	err = replayer.ReplayWorkflowHistoryWithOptions(
 		temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler)), history, worker.ReplayWorkflowHistoryOptions{
 			OriginalExecution: workflow.Execution{ID: begun.GetWorkflowId(), RunID: begun.GetOriginalExecutionRunId()},

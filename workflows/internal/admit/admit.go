@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -48,45 +49,56 @@ type Door struct {
 }
 
 // Update refuses an update that does not count, or that check refuses. check gets it without
-// its auth, with its principal in the field by. Update is for validators. It puts what it
-// refuses on record.
-func (d *Door) Update(name string, verb access.Verb, raw []byte, check func(plain []byte) error) error {
-	plain, who, err := d.update(name, verb, raw)
+// its auth, with its principal in the field by. Update is for validators, of which ctx is. It puts
+// what it refuses on record.
+func (d *Door) Update(ctx workflow.Context, name string, verb access.Verb, raw []byte, check func(plain []byte) error) error {
+	plain, v, err := d.update(name, verb, raw)
 	if err == nil {
 		err = check(plain)
 	}
 	if err != nil {
-		authority.Refused(d.Ctx, name, string(verb), raw, who, err)
+		authority.Refused(d.Ctx, name, string(verb), raw, v, err)
+	} else {
+		payload.Note(ctx, v.Access)
 	}
 	return err
 }
 
-func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, who string, err error) {
+// Accepted returns the verdict on an update that its validator took. ctx is that of its handler.
+func (d *Door) Accepted(ctx workflow.Context, raw []byte) authority.Verdict {
+	v := authority.Verdict{Access: payload.Noted(ctx), OnRecord: true}
+	if _, auth, err := command.Plain(raw); err == nil && auth != nil {
+		v.Principal = auth.Principal
+	}
+	return v
+}
+
+func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, v authority.Verdict, err error) {
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
-		return nil, "", kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+		return nil, v, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
 	}
 	k := authority.Of(d.Ctx)
 	if k == nil {
-		return plain, "", nil
+		return plain, v, nil
 	}
-	v := k.Judge(d.command(command.Update, name, verb, raw, 0))
-	return plain, v.Principal, d.refusal(name, v, plain, auth)
+	v = k.Judge(d.command(command.Update, name, verb, raw, 0))
+	return plain, v, d.refusal(name, v, plain, auth)
 }
 
 // Signal is as Update, for signals. What a worker sends for a person whose command it has
 // judged counts without a signature, if the signal is one that workers send.
-// who is its principal, or "" if not known. Whatever the outcome, the signal counts once.
-func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (plain []byte, who string, err error) {
+// v is the verdict, which need not be why it is refused. Whatever the outcome, the signal counts
+// once.
+func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (plain []byte, v authority.Verdict, err error) {
 	raw := value.Payload().GetData()
 	plain, auth, err := command.Plain(raw)
 	if err != nil {
-		return nil, "", kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
+		return nil, v, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
 	}
 	if !d.Signed {
-		return plain, "", nil
+		return plain, v, nil
 	}
-	var v authority.Verdict
 	of := digestOf(name, raw)
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
 		v := d.judged(name, verb, value, plain, auth)
@@ -94,17 +106,17 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		return v
 	}).Get(&v)
 	if err != nil {
-		return nil, "", err
+		return nil, authority.Verdict{}, err
 	}
 	if v.Of != of {
-		return nil, "", kit.Refuse(protocol.RefusedForbidden, "%s: the history has the verdict on another command in this place, so this command does not count: give it again", name)
+		return nil, authority.Verdict{}, kit.Refuse(protocol.RefusedForbidden, "%s: the history has the verdict on another command in this place, so this command does not count: give it again", name)
 	}
 	refused := d.refusal(name, v, plain, auth)
 	if auth != nil && v.Nonce != "" {
 		// Its signature counts. If it is refused now, it is not taken later.
 		d.Nonces.Use(auth, workflow.Now(d.Ctx))
 	}
-	return plain, v.Principal, refused
+	return plain, v, refused
 }
 
 func (d *Door) judged(name string, verb access.Verb, value converter.RawValue, plain []byte, auth *protocol.Auth) authority.Verdict {
