@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -85,6 +86,7 @@ type archive struct {
 	config string
 	key    ssh.Signer
 	s1, s2 audit.Chain
+	worker *protocol.AuditHead // of the worker's own chain
 }
 
 func openArchive(t *testing.T) *archive {
@@ -111,7 +113,9 @@ func openArchive(t *testing.T) *archive {
 	a.put(a.s1.Entity, a.s1.Waiting[:4]) // the session still has the fifth
 	a.put(a.s2.Entity, a.s2.Waiting)
 	srv, err := api.Serve(api.Options{Listen: "unix://" + filepath.Join(dir, "run", "api.sock"), Store: a.store, Hub: api.NewHub(nil),
-		Status: func() api.Status { return api.Status{Ready: true, TaskQueues: []string{protocol.TaskQueue}} }})
+		Status: func() api.Status {
+			return api.Status{Ready: true, TaskQueues: []string{protocol.TaskQueue}, Store: api.StoreInfo{ID: a.store.ID()}, Audit: a.worker}
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,6 +306,86 @@ func TestTheRecordIsListedExportedAndVerified(t *testing.T) {
 		}
 	})
 	t.Run("verify without Fairlead", func(t *testing.T) { a.byHand(t) })
+}
+
+// The end of a chain is cut off, or a whole chain is removed, by somebody who can write to the
+// store and to nothing else.
+func TestACutOfTheStoreIsFoundWithoutAHead(t *testing.T) {
+	a, state := openArchive(t), t.TempDir()
+	faulty := func(what string, want map[string]int64, args ...string) {
+		t.Helper()
+		code, v := a.judge(append([]string{"--state", state}, args...)...)
+		got := map[string]int64{}
+		for _, f := range v.Faults {
+			got[f.Entity] = f.Seq
+		}
+		if !maps.Equal(got, want) {
+			t.Errorf("%s: exit %d, faults %v, want %v", what, code, v.Faults, want)
+		}
+	}
+	none := map[string]int64{}
+	faulty("the first look", none)
+	file := filepath.Join(state, "audit-heads", a.store.ID()+".jsonl")
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	first, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Run("by what ctl saw before", func(t *testing.T) {
+		a.holds(a.s2.Entity, a.s2.Waiting[:3])
+		faulty("the end is cut off", map[string]int64{a.s2.Entity: 4})
+		faulty("the same, of the session alone", map[string]int64{a.s2.Entity: 4}, "--session", "s2")
+		faulty("another session", none, "--session", "s1")
+		a.holds(a.s2.Entity, nil)
+		faulty("the chain is removed", map[string]int64{a.s2.Entity: 1})
+		other := signedChain(t, a.key, a.s2.Entity).Waiting // with other nonces
+		a.holds(a.s2.Entity, other)
+		faulty("the chain is replaced", map[string]int64{a.s2.Entity: 5})
+		if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, first) {
+			t.Errorf("what does not hold is remembered: %v\n%s\n%s", err, first, now)
+		}
+		a.holds(a.s2.Entity, a.s2.Waiting)
+		faulty("all is as it was", none)
+	})
+	t.Run("in a file elsewhere", func(t *testing.T) {
+		heads := filepath.Join(t.TempDir(), "heads")
+		export := filepath.Join(t.TempDir(), "audit.jsonl")
+		put := func(lines []string) {
+			if err := os.WriteFile(export, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		put(a.s2.Waiting)
+		faulty("the first look", none, export, "--heads", heads)
+		put(a.s2.Waiting[:4])
+		faulty("the end is cut off", map[string]int64{a.s2.Entity: 5}, export, "--heads", heads)
+		faulty("nobody is asked", none, export)
+		if code, _, errs := a.ctl("verify", export, "--ask"); code != 2 {
+			t.Errorf("exit %d, %s", code, errs)
+		}
+		if err := os.WriteFile(heads, []byte("no head\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if code, _, errs := a.ctl("verify", export, "--heads", heads); code != 1 || !strings.Contains(errs, "line 1 is no head") {
+			t.Errorf("exit %d, %s", code, errs)
+		}
+	})
+	t.Run("by what the workflows tell", func(t *testing.T) {
+		a.holds(a.s1.Entity, nil)
+		defer a.holds(a.s1.Entity, a.s1.Waiting[:4])
+		heads := filepath.Join(t.TempDir(), "heads")
+		faulty("nobody is asked", none, "--heads", heads)
+		faulty("each workflow is asked", map[string]int64{a.s1.Entity: 1}, "--heads", heads, "--ask")
+	})
+	t.Run("by what the worker tells", func(t *testing.T) {
+		refusals := signedChain(t, a.key, "worker/w1")
+		a.put(refusals.Entity, refusals.Waiting[:4])
+		a.worker = refusals.Newest()
+		a.worker.Waiting = 0
+		faulty("its end is cut off", map[string]int64{refusals.Entity: 5})
+	})
 }
 
 // An export is verified by access files that know ann's key, and that do not. Nobody is asked.

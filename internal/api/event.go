@@ -94,6 +94,8 @@ type Status struct {
 	CodecEndpoint string   `json:"codec_endpoint"`
 	// Access says which access file is in force, with authority: required.
 	Access *authority.Standing `json:"access,omitempty"`
+	// Audit is the newest record of this process's chain that is in the store.
+	Audit *protocol.AuditHead `json:"audit,omitempty"`
 }
 
 // StoreInfo names a store.

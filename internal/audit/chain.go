@@ -131,6 +131,22 @@ func (c *Chain) Settle() {
 	}
 }
 
+// Stored returns the head of what is in the store, or nil if nothing is.
+func (c *Chain) Stored() *protocol.AuditHead {
+	head := &protocol.AuditHead{Entity: c.Entity, Seq: c.Seq - int64(len(c.Waiting)), Hash: c.Head}
+	if head.Seq < 1 {
+		return nil
+	}
+	if len(c.Waiting) > 0 {
+		r, err := Parse(c.Waiting[0])
+		if err != nil { // not reached: Add wrote it
+			return nil
+		}
+		head.Hash = r.Prev
+	}
+	return head
+}
+
 // Newest returns the head of a chain, or nil if there are no records.
 func (c *Chain) Newest() *protocol.AuditHead {
 	if c.Seq == 0 {

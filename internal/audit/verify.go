@@ -109,6 +109,21 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 	return cut // only if the whole chain holds otherwise
 }
 
+// Reaches returns a fault unless the chain, which holds, has a record with this seq and digest.
+func (l Log) Reaches(seq int64, hash string) *Fault {
+	n := int64(len(l.Lines))
+	switch {
+	case seq > n:
+		return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: there were %d records, and the newest were cut off", seq)}
+	case seq < 1:
+		return nil
+	}
+	if is := digest(l.Lines[seq-1]); is != hash {
+		return &Fault{Entity: l.Entity, Seq: seq, Reason: fmt.Sprintf("its digest is %s, and it was another one: the chain was replaced", shown(is))}
+	}
+	return nil
+}
+
 // errCut says that a record cannot be proven.
 var errCut = errors.New("nothing proves it: its signature was too long for a record, which has only the digest")
 

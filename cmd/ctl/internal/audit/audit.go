@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -92,21 +93,49 @@ func (f *filter) named() string {
 	return "workflow " + f.workflow
 }
 
-// read returns the records of the store, and those that the workflow still has. head is the
-// newest record as the workflow reports it, or nil if it cannot be asked.
-func read(ctx context.Context, a *core.App, doing string, f filter) (lines []string, head *protocol.AuditHead, err error) {
+// A reading is the records of the store, and those that workflows still have.
+type reading struct {
+	lines []string
+	told  told   // heads, as workflows and workers tell them
+	store string // id
+}
+
+// A question says whom to ask for the heads of chains.
+type question struct{ workers, workflows bool }
+
+// read reads records. It asks the workflow that the filter names for its head, and others as ask
+// says.
+func read(ctx context.Context, a *core.App, doing string, f filter, ask question) (r reading, err error) {
 	t, worker, err := conn.StoreWorker(ctx, a)
 	if err != nil {
-		return nil, nil, err
+		return r, err
+	}
+	// Heads are read before the store, which may then have later records and must have all
+	// earlier ones.
+	r.told = told{}
+	if ask.workers {
+		ofWorkers(ctx, a, t, r.told)
+	}
+	if st, err := worker.Status(ctx); err == nil {
+		r.store = st.Store.ID
+		if st.Audit != nil {
+			r.told[st.Audit.Entity] = *st.Audit
+		}
+	}
+	if ask.workflows && f.workflow == "" {
+		if r.lines, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
+			return r, err
+		}
 	}
 	if f.workflow != "" {
-		// The head is read before the store, which may then have later records and must have
-		// all earlier ones.
 		var v protocol.AuditView
 		_, err := t.AskEither(ctx, doing, f.workflow, protocol.QueryAudit, &v)
 		switch {
 		case err == nil:
-			head, lines = v.Head, v.Waiting
+			r.lines = v.Waiting
+			if v.Head != nil {
+				r.told[v.Head.Entity] = *v.Head
+			}
 		case core.ExitCode(err) == core.ExitNotFound:
 			a.Note("Temporal no longer knows %s: nobody can tell which record was its newest", f.named())
 		default:
@@ -114,7 +143,8 @@ func read(ctx context.Context, a *core.App, doing string, f filter) (lines []str
 		}
 	}
 	stored, err := gather(doing, worker.Audit(ctx, f.workflow), maxRecords, maxBytes)
-	return append(lines, stored...), head, err
+	r.lines = append(r.lines, stored...)
+	return r, err
 }
 
 // gather reads lines up to these bounds.
@@ -143,11 +173,11 @@ workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
 			if err := f.check(doing); err != nil {
 				return err
 			}
-			lines, _, err := read(c.Context(), a, doing, f)
+			r, err := read(c.Context(), a, doing, f, question{})
 			if err != nil {
 				return err
 			}
-			logs, fault := audit.Sort(lines)
+			logs, fault := audit.Sort(r.lines)
 			var all []audit.Record
 			for _, l := range logs {
 				for _, r := range l.Records {
@@ -212,11 +242,11 @@ content, nothing is written (exit 6), unless --force is given.`,
 			if err := f.check(doing); err != nil {
 				return err
 			}
-			lines, _, err := read(c.Context(), a, doing, f)
+			r, err := read(c.Context(), a, doing, f, question{})
 			if err != nil {
 				return err
 			}
-			logs, fault := audit.Sort(lines)
+			logs, fault := audit.Sort(r.lines)
 			if fault != nil {
 				return core.Failed("%s: %v", doing, fault)
 			}
@@ -243,11 +273,13 @@ content, nothing is written (exit 6), unless --force is given.`,
 }
 
 type verified struct {
-	Holds   bool           `json:"holds"`
-	Chains  int            `json:"chains"`
-	Records int            `json:"records"`
-	Heads   int            `json:"heads"` // chains whose newest record was compared
-	Faults  []*audit.Fault `json:"faults"`
+	Holds   bool `json:"holds"`
+	Chains  int  `json:"chains"`
+	Records int  `json:"records"`
+	Heads   int  `json:"heads"` // chains whose newest record was compared with what their writer tells
+	// Remembered is how many chains were compared with the newest record that ctl saw before.
+	Remembered int            `json:"remembered"`
+	Faults     []*audit.Fault `json:"faults"`
 	// Access is the digest of the access file by which Proofs judge the evidence of each record.
 	Access string        `json:"access,omitempty"`
 	Proofs []audit.Proof `json:"proofs,omitempty"`
@@ -255,12 +287,21 @@ type verified struct {
 
 func verifyCommand(a *core.App) *cobra.Command {
 	var f filter
-	var file string
+	var file, heads string
+	var ask bool
 	c := &cobra.Command{
 		Use: "verify [FILE]", Short: "whether records were changed, removed or added", Args: cobra.MaximumNArgs(1),
-		Long: `Verifies each chain of records and their signatures. With --session or --workflow it also asks the
-workflow for its newest record, and verifies that it is there. With FILE it verifies what
-` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Exit 0: all chains hold.
+		Long: `Verifies each chain of records and their signatures, and that no chain was cut off at its end or
+removed. For that it compares the newest record of each chain with
+
+  - what the workers that run tell of their own chains;
+  - what the workflow tells, with --session or --workflow; with --ask, each workflow that Temporal
+    still knows, which takes a while;
+  - what ctl itself verified before. ctl remembers the newest record of each chain that holds, in its
+    state folder (mode 0600), or in the file that --heads names.
+
+With FILE it verifies what ` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Then it
+compares with what ctl saw only if --heads names a file. Exit 0: all chains hold.
 Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
 a record since then are verified, from their beginnings.
 
@@ -275,21 +316,30 @@ later proves nothing.`,
 			if err := f.check(doing); err != nil {
 				return err
 			}
-			var lines []string
-			var head *protocol.AuditHead
+			var r reading
+			var m *memory
 			rules, err := rulesOf(a, doing, file)
 			if err != nil {
 				return err
 			}
 			if len(args) == 1 {
-				lines, err = fileLines(a, doing, args[0])
+				if ask {
+					return core.Usage("%s: --ask and a FILE are both given, and with a FILE nobody is asked", doing)
+				}
+				r.lines, err = fileLines(a, doing, args[0])
 			} else {
-				lines, head, err = read(c.Context(), a, doing, f)
+				r, err = read(c.Context(), a, doing, f, question{workers: true, workflows: ask})
+			}
+			if err == nil && (len(args) == 0 || heads != "") {
+				m, err = remembered(a, doing, heads, r.store)
 			}
 			if err != nil {
 				return err
 			}
-			v := verify(lines, head, f, rules)
+			v, holding := verify(r, m.of(f), f, rules)
+			if err := m.saw(holding); err != nil {
+				a.Note("the newest records are not remembered: %v", err)
+			}
 			if err := a.Print().Show(v, func(p *core.Printer) { v.show(p) }); err != nil {
 				return err
 			}
@@ -301,6 +351,8 @@ later proves nothing.`,
 	}
 	f.flags(c)
 	c.Flags().StringVar(&file, "access", "", "also judge each record by the keys of an access `FILE`")
+	c.Flags().StringVar(&heads, "heads", "", "the `FILE` in which ctl remembers the newest record of each chain (default: audit-heads in its state folder)")
+	c.Flags().BoolVar(&ask, "ask", false, "ask each workflow that Temporal still knows for its newest record")
 	return c
 }
 
@@ -351,34 +403,55 @@ func split(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// verify judges records. If a workflow reports a head and has no record at all, its chain was
-// removed.
-func verify(lines []string, head *protocol.AuditHead, f filter, rules *access.Access) verified {
-	v := verified{Faults: []*audit.Fault{}}
+// verify judges records. If a chain of which a head is known has no record at all, it was
+// removed. holding has the heads of the chains that hold.
+func verify(r reading, before map[string]seen, f filter, rules *access.Access) (v verified, holding []seen) {
+	v = verified{Faults: []*audit.Fault{}}
 	if rules != nil {
 		v.Access = rules.Digest
 	}
-	logs, fault := audit.Sort(lines)
+	logs, fault := audit.Sort(r.lines)
 	if fault != nil {
 		v.Faults = append(v.Faults, fault)
 	}
-	there := func(l audit.Log) bool { return head != nil && l.Entity == head.Entity }
-	if head != nil && !slices.ContainsFunc(logs, there) {
-		logs = append(logs, audit.Log{Entity: head.Entity})
+	there := map[string]bool{}
+	for _, l := range logs {
+		there[l.Entity] = true
+	}
+	// The chains of other workflows are read only if all are.
+	for _, entity := range slices.Sorted(maps.Keys(r.told)) {
+		if !there[entity] && (f.workflow == "" || strings.HasPrefix(entity, f.workflow+"/")) {
+			there[entity] = true
+			logs = append(logs, audit.Log{Entity: entity})
+		}
+	}
+	for _, entity := range slices.Sorted(maps.Keys(before)) {
+		if !there[entity] {
+			logs = append(logs, audit.Log{Entity: entity})
+		}
 	}
 	for _, l := range logs {
-		if !there(l) && !slices.ContainsFunc(l.Records, f.wants) {
+		if len(l.Records) > 0 && !slices.ContainsFunc(l.Records, f.wants) {
 			continue
 		}
 		v.Chains++
 		v.Records += len(l.Records)
 		var newest *protocol.AuditHead
-		if there(l) {
+		if h, is := r.told[l.Entity]; is {
 			v.Heads++
-			newest = head
+			newest = &h
 		}
-		if fault := l.Verify(newest); fault != nil {
+		fault := l.Verify(newest)
+		if s, is := before[l.Entity]; is {
+			v.Remembered++
+			if fault == nil {
+				fault = s.missing(l)
+			}
+		}
+		if fault != nil {
 			v.Faults = append(v.Faults, fault)
+		} else if s, ok := headOf(l, newest, time.Now()); ok {
+			holding = append(holding, s)
 		}
 		for _, r := range l.Records {
 			if rules != nil && f.wants(r) {
@@ -387,7 +460,7 @@ func verify(lines []string, head *protocol.AuditHead, f filter, rules *access.Ac
 		}
 	}
 	v.Holds = len(v.Faults) == 0 && v.count(audit.Unproved) == 0
-	return v
+	return v, holding
 }
 
 // count counts the records whose evidence is worth this.
@@ -420,11 +493,7 @@ func (v verified) show(p *core.Printer) {
 		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.OneLine(f.Error(), 4000))
 	}
 	text := fmt.Sprintf("%d records in %d chains", v.Records, v.Chains)
-	if v.Heads > 0 {
-		text += "; the newest record is there"
-	} else {
-		text += "; the newest records were not compared"
-	}
+	text += fmt.Sprintf("; the newest records of %d chains were compared with what their writers tell, and of %d with what ctl saw before", v.Heads, v.Remembered)
 	if v.Holds {
 		p.Printf("%s %s\n", p.Paint(core.Green, "hold:"), text)
 		return

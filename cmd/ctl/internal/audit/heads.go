@@ -1,0 +1,248 @@
+package audit
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
+	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/localsocket"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Who can write to the store can cut off the end of a chain, or remove it. A head that is known
+// from elsewhere shows that: workflows and workers tell theirs, and ctl remembers those that it
+// has seen, in a file of its own.
+
+// A told is the head of a chain as its writer tells it.
+type told map[string]protocol.AuditHead // by entity
+
+// A seen is the newest record of a chain that ctl has verified.
+type seen struct {
+	Entity string    `json:"entity"`
+	Seq    int64     `json:"seq"`
+	Hash   string    `json:"hash"`
+	At     time.Time `json:"at"` // when ctl verified it
+}
+
+// Bounds of what is remembered, and of what is asked.
+const (
+	maxSeen      = 500_000
+	maxSeenBytes = 256 << 20
+	maxAsked     = 10_000 // workflows
+	seenMode     = 0o600
+)
+
+// A memory is the file with what ctl has seen in one store. A nil memory remembers nothing.
+type memory struct {
+	path  string
+	heads map[string]seen
+}
+
+var storeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
+
+// remembered reads what ctl has seen in a store. file is that of --heads, or "" for the one in the
+// state folder.
+func remembered(a *core.App, doing, file, store string) (*memory, error) {
+	if file == "" {
+		if !storeID.MatchString(store) {
+			a.Note("the worker does not say which store it has: the newest records are not compared with what ctl saw before")
+			return nil, nil
+		}
+		dir, err := a.StateDir()
+		if err != nil {
+			return nil, err
+		}
+		file = filepath.Join(dir, "audit-heads", store+".jsonl")
+	}
+	m := &memory{path: file}
+	heads, err := readSeen(file)
+	if err != nil {
+		return nil, core.Failed("%s: read the newest records that ctl saw before: %s: %v", doing, file, err).
+			Hinted("if nobody else wrote to the file, move it away: then ctl begins to remember anew").Because(err)
+	}
+	m.heads = heads
+	return m, nil
+}
+
+func readSeen(file string) (map[string]seen, error) {
+	f, err := os.Open(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]seen{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	heads := map[string]seen{}
+	lines := bufio.NewScanner(io.LimitReader(f, maxSeenBytes))
+	for n := 1; lines.Scan(); n++ {
+		var s seen
+		if err := json.Unmarshal(lines.Bytes(), &s); err != nil || s.Entity == "" || s.Seq < 1 {
+			return nil, fmt.Errorf("line %d is no head of a chain", n)
+		}
+		if s.Seq > heads[s.Entity].Seq {
+			heads[s.Entity] = s
+		}
+		if len(heads) > maxSeen {
+			return nil, fmt.Errorf("it has more than %d heads", maxSeen)
+		}
+	}
+	return heads, lines.Err()
+}
+
+// saw remembers the heads of chains that hold, and forgets none. Another ctl may do so, too.
+func (m *memory) saw(heads []seen) error {
+	if m == nil || len(heads) == 0 {
+		return nil
+	}
+	dir := filepath.Dir(m.path)
+	if err := localsocket.MakeFolder(dir); err != nil {
+		return err
+	}
+	lock, err := os.OpenFile(m.path+".lock", os.O_RDWR|os.O_CREATE, seenMode)
+	if err != nil {
+		return err
+	}
+	defer lock.Close()
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
+		return err
+	}
+	all, err := readSeen(m.path)
+	if err != nil {
+		return err
+	}
+	changed := false
+	for _, s := range heads {
+		if was, is := all[s.Entity]; s.Seq > was.Seq && (is || len(all) < maxSeen) {
+			all[s.Entity], changed = s, true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	var text bytes.Buffer
+	for _, s := range slices.SortedFunc(maps.Values(all), func(a, b seen) int { return cmp.Compare(a.Entity, b.Entity) }) {
+		line, err := json.Marshal(s)
+		if err != nil {
+			return err
+		}
+		text.Write(append(line, '\n'))
+	}
+	f, err := os.CreateTemp(dir, filepath.Base(m.path)+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // nothing, once it has its name
+	_, err = f.Write(text.Bytes())
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), m.path)
+}
+
+// of returns the heads of a filter's chains.
+func (m *memory) of(f filter) map[string]seen {
+	out := map[string]seen{}
+	if m == nil {
+		return out
+	}
+	for entity, s := range m.heads {
+		if f.workflow == "" || strings.HasPrefix(entity, f.workflow+"/") {
+			out[entity] = s
+		}
+	}
+	return out
+}
+
+// ofWorkers returns the heads of the chains of workers that run.
+func ofWorkers(ctx context.Context, a *core.App, t *conn.Conn, to told) {
+	_, statuses, err := conn.Workers(ctx, a, t)
+	if err != nil {
+		a.Note("workers do not tell their newest records: %v", err)
+		return
+	}
+	for _, st := range statuses {
+		if h := st.Audit; h != nil && h.Seq > 0 {
+			to[h.Entity] = *h
+		}
+	}
+}
+
+// ofWorkflows asks each workflow that Temporal still knows.
+func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, to told) (waiting []string, err error) {
+	all, err := t.List(ctx, doing, "", maxAsked+1)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) > maxAsked {
+		return nil, core.Failed("%s: Temporal knows more than %d workflows, and no more are asked", doing, maxAsked).Hinted("name a session with --session, or a workflow with --workflow")
+	}
+	asked, silent := map[string]bool{}, 0
+	for _, info := range all {
+		id := info.GetExecution().GetWorkflowId()
+		if asked[id] {
+			continue // an earlier run
+		}
+		asked[id] = true
+		var v protocol.AuditView
+		_, err := t.AskEither(ctx, doing, id, protocol.QueryAudit, &v)
+		switch {
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case err != nil && core.ExitCode(err) == core.ExitUnreachable:
+			return nil, err
+		case err != nil:
+			silent++ // it has no records, or has ended since
+		case v.Head != nil:
+			to[v.Head.Entity] = *v.Head
+			waiting = append(waiting, v.Waiting...)
+		}
+	}
+	if silent > 0 {
+		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", silent, len(asked))
+	}
+	return waiting, nil
+}
+
+// missing says that a chain does not reach a head that ctl has seen, or returns nil.
+func (s seen) missing(l audit.Log) *audit.Fault {
+	fault := l.Reaches(s.Seq, s.Hash)
+	if fault != nil {
+		fault.Reason = fmt.Sprintf("%s (ctl verified record %d with digest %s at %s)", fault.Reason, s.Seq, s.Hash, s.At.UTC().Format(time.RFC3339))
+	}
+	return fault
+}
+
+// headOf returns the newest record of a chain that holds and that the store has. Records that
+// only the workflow has may yet be lost without anybody's fault: Temporal's database can be restored.
+func headOf(l audit.Log, newest *protocol.AuditHead, now time.Time) (s seen, ok bool) {
+	n := len(l.Lines)
+	if newest != nil && int64(n) <= newest.Seq {
+		n = int(newest.Seq) - newest.Waiting
+	}
+	if n < 1 || n > len(l.Lines) {
+		return s, false
+	}
+	return seen{Entity: l.Entity, Seq: int64(n), Hash: audit.Digest(l.Lines[n-1]), At: now.UTC().Truncate(time.Second)}, true
+}
