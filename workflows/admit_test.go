@@ -4,6 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
@@ -70,13 +73,15 @@ func (w *world) guard(bindings string, people ...string) {
 }
 
 // keeps gives the worker a keeper, or none.
-func (w *world) keeps(k *authority.Keeper) {
+func (w *world) keeps(k *authority.Keeper) { w.judgedBy(k, authority.Options{}) }
+
+func (w *world) judgedBy(k *authority.Keeper, o authority.Options) {
 	if w.fake == nil { // which writes records itself
 		w.RegisterActivityWithOptions(w.ledger.WriteAudit, activity.RegisterOptions{Name: protocol.ActivityWriteAudit})
 	}
 	w.SetWorkerOptions(worker.Options{
 		DeadlockDetectionTimeout: 10 * time.Second,
-		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k, authority.Records{})},
+		Interceptors:             []interceptor.WorkerInterceptor{&beginning{tell: w.environment.begins}, authority.Interceptor(k, o)},
 	})
 }
 
@@ -647,6 +652,57 @@ func TestTheSignatureOfARevokedApproverDoesNotCountWhoeverSendsIt(t *testing.T) 
 	}
 }
 
+// Where nobody signs commands, the worker has a file of approvers that are revoked. It changes
+// while the session runs.
+func TestTheSignatureOfARevokedApproverDoesNotCountWithoutAuthorityEither(t *testing.T) {
+	key, line := keyOf(t, "bob")
+	for what, text := range map[string]string{
+		"the person": fmt.Sprintf("people: [{name: bob, keys: [%q]}]\nrevoked: {people: [bob]}\n", line),
+		"the key":    fmt.Sprintf("revoked: {keys: [%q]}\n", ssh.FingerprintSHA256(key.PublicKey())),
+	} {
+		t.Run(what, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "revoked.yaml")
+			put := func(text string) {
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			put("")
+			k, err := authority.OpenRevoked(file, slog.New(slog.DiscardHandler))
+			if err != nil {
+				t.Fatal(err)
+			}
+			w := newWorld(t)
+			w.judgedBy(nil, authority.Options{Revoked: k})
+			w.fake.pumps = append(w.fake.pumps, asks("make"), endsTurn("completed", ""))
+			w.at(time.Second, func() { w.takes(w.send(protocol.SignalMessage, hello("m1"))) })
+			accept := protocol.Decide{Approval: "s1.1", Outcome: "accept"}
+			w.at(2*time.Second, func() {
+				put(text)
+				k.Reload() // as Watch does
+				stolen := w.signed("bob", accept)
+				w.refusal(w.send(protocol.SignalDecide, stolen), protocol.RefusedForbidden, "is revoked")
+				w.SignalWorkflow(protocol.SignalDecide, stolen)
+			})
+			w.at(3*time.Second, func() {
+				if a := w.approval("s1.1"); a.State != protocol.ApprovalOpen || len(a.Agreed) != 0 {
+					t.Errorf("after the words of a revoked key: %+v", a)
+				}
+				put("revoked: {keys: [broken]}\n")
+				k.Reload() // the last good file stays in force
+				w.refusal(w.send(protocol.SignalDecide, w.signed("bob", accept)), protocol.RefusedForbidden, "is revoked")
+				w.SignalWorkflow(protocol.SignalDecide, w.signed("cyd", accept))
+			})
+			w.whenTurn(1, "completed", func() { w.takes(w.send(protocol.SignalClose, protocol.Close{})) })
+			w.start(session.Options{Policy: approvedBy(t, "", "bob", "cyd")})
+			w.verify()
+			if refused := w.lastView().Refusals; len(refused) != 1 || !strings.Contains(refused[0].Reason, "is revoked") {
+				t.Errorf("refused signals: %+v", refused)
+			}
+		})
+	}
+}
+
 // A bookOf has API tokens by name.
 type bookOf map[string]access.Token
 
@@ -719,7 +775,7 @@ func replayedUnder(t *testing.T, before time.Time) map[string]error {
 	k.AllowBefore(before)
 	out := map[string]error{}
 	for file, h := range readHistories(t, all[0]) {
-		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k, authority.Records{})}})
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k, authority.Options{})}})
 		if err != nil {
 			t.Fatal(err)
 		}

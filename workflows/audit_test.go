@@ -274,7 +274,7 @@ func TestARefusedUpdateIsOnRecordWithItsWorker(t *testing.T) {
 	var got []audit.Record
 	w := newWorld(t)
 	w.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: 10 * time.Second, Interceptors: []interceptor.WorkerInterceptor{
-		&beginning{tell: w.environment.begins}, authority.Interceptor(nil, authority.Records{Refused: func(r audit.Record) { got = append(got, r) }})}})
+		&beginning{tell: w.environment.begins}, authority.Interceptor(nil, authority.Options{Refused: func(r audit.Record) { got = append(got, r) }})}})
 	w.at(time.Second, func() {
 		w.refuses(w.send(protocol.SignalInterrupt, protocol.Interrupt{By: "ann"}), protocol.RefusedState)
 		w.refuses(w.send(protocol.UpdatePush, protocol.Push{ID: "p", Branch: "b"}), protocol.RefusedState)

@@ -57,6 +57,19 @@ func keeperOf(ctx context.Context, conf *config.Config, blobs *store.Store, log 
 	return k, nil
 }
 
+// revokedOf returns the keeper of what is revoked where commands need no signature, or nil.
+func revokedOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*authority.Keeper, error) {
+	if conf.Revoked == "" {
+		return nil, nil
+	}
+	k, err := authority.OpenRevoked(conf.Revoked, log)
+	if err != nil {
+		return nil, err
+	}
+	go k.Watch(ctx)
+	return k, nil
+}
+
 // keepAccessFor bounds one attempt to keep an access file in the store.
 const keepAccessFor = 30 * time.Second
 
@@ -220,6 +233,11 @@ func signingKey(conf *config.Config) (ssh.Signer, error) {
 // file must list that key. Otherwise the sessions of batches, and the logins that the worker
 // captures, would be refused.
 func checkAuthority(conf *config.Config) error {
+	if conf.Revoked != "" {
+		if _, err := authority.OpenRevoked(conf.Revoked, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
 	if conf.Authority != config.AuthorityRequired {
 		return nil
 	}

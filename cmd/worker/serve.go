@@ -68,6 +68,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
+	revoked, err := revokedOf(ctx, conf, log)
+	if err != nil {
+		return err
+	}
 	hub := api.NewHub(log)
 	metrics.watch("fairlead_live_topics", "Sessions and commands held in memory for viewers.", func() float64 { return float64(hub.Topics()) })
 	temporal := &lateClient{}
@@ -186,7 +190,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Records{Refused: refusals.Refused, Store: audits.Soon(blobs, log)}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -329,14 +333,20 @@ func apiOptions(conf *config.Config) (api.Options, error) {
 		}
 		opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
 	}
-	if conf.API.TokenFile != "" {
-		token, err := os.ReadFile(conf.API.TokenFile)
+	for file, to := range map[string]*string{conf.API.TokenFile: &opts.Token, conf.API.ReadTokenFile: &opts.ReadToken} {
+		if file == "" {
+			continue
+		}
+		token, err := os.ReadFile(file)
 		if err != nil {
 			return opts, fmt.Errorf("read the API's token: %w", err)
 		}
-		if opts.Token = strings.TrimSpace(string(token)); len(opts.Token) < 16 {
-			return opts, fmt.Errorf("read the API's token: %s holds fewer than 16 characters", conf.API.TokenFile)
+		if *to = strings.TrimSpace(string(token)); len(*to) < 16 {
+			return opts, fmt.Errorf("read the API's token: %s holds fewer than 16 characters", file)
 		}
+	}
+	if opts.Token != "" && opts.Token == opts.ReadToken {
+		return opts, errors.New("read the API's tokens: api.token_file and api.read_token_file have the same one")
 	}
 	return opts, nil
 }

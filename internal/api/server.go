@@ -3,8 +3,6 @@ package api
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
@@ -34,6 +32,8 @@ type Options struct {
 	TLS *tls.Config
 	// Token is the callers' bearer token; empty means none. It is required whenever TLS is.
 	Token string
+	// ReadToken is another one, with which callers may only read; empty means none.
+	ReadToken string
 
 	Store *store.Store
 	// Chunks is the process's only chunk store; Serve opens it if nil.
@@ -86,9 +86,9 @@ type Server struct {
 	cancel context.CancelFunc
 	served chan struct{}
 	once   sync.Once
-	token  [32]byte // a digest, so that a comparison does not reveal the length
-	id     string   // of this process, for [command.WorkerHeader]
+	id     string // of this process, for [command.WorkerHeader]
 
+	bearers bearers
 	callers *callers
 }
 
@@ -111,7 +111,7 @@ func Serve(opts Options) (*Server, error) {
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})
 	}
-	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), id: rand.Text(), token: sha256.Sum256([]byte(opts.Token))}
+	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), id: rand.Text(), bearers: bearersOf(opts)}
 	if err := s.listen(); err != nil {
 		return nil, fmt.Errorf("serve the API on %s: %w", opts.Listen, err)
 	}
@@ -230,11 +230,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(command.WorkerHeader, s.id)
 		if s.opts.Token != "" && !s.needsNoToken(r) {
-			shown, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-			digest := sha256.Sum256([]byte(shown))
-			if !ok || subtle.ConstantTimeCompare(digest[:], s.token[:]) != 1 {
+			if err := s.bearers.check(r); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
-				err := problem(http.StatusUnauthorized, ErrUnauthorized, "this worker's API needs its token").hinted("set api.token_file in the config")
 				if !isOpen(r) {
 					refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
 				}

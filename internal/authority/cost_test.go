@@ -40,7 +40,7 @@ func keeps(ctx workflow.Context, _ string) error {
 // keeping runs a worker of keeps, whose store takes records at once or not.
 func (s *stage) keeping(soon bool) worker.Worker {
 	s.t.Helper()
-	w := worker.New(s.ours, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, Records{
+	w := worker.New(s.ours, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, Options{
 		Store: func(b audit.Batch) bool {
 			if soon {
 				s.write(b)

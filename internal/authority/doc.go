@@ -22,7 +22,7 @@
 // The result of an update is that proof, and costs no event. An update whose handler waits
 // (slowUpdates) has no result yet, and one that fails has none at all. Each of these costs the event
 // of [payload.Prove]. The event also says whether the store took the audit record: the code that
-// makes its value writes the record first (Records.Store), for a second at most. So such a command
+// makes its value writes the record first (Options.Store), for a second at most. So such a command
 // costs one event, as others do for the local activity of the [Ledger]. If the store is slower, the
 // value says so, the ledger writes the record as it does otherwise, and the command costs two.
 //

@@ -2,10 +2,8 @@ package authority
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"go.temporal.io/sdk/converter"
@@ -14,8 +12,6 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/payload"
-	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/internal/sshsig"
 )
 
 // A Command is to be judged now.
@@ -84,34 +80,9 @@ func (k *Keeper) Judge(c Command) Verdict {
 		v.Refused, v.Binding = fmt.Sprintf("it names %.200q, which %s did not upload: upload it again", key, signed.Principal), ""
 	}
 	if why := revokedApprover(c.Name, signed.Args, a); why != "" {
-		v.Refused, v.Binding = "the approver's signature in it does not count: "+why, ""
+		v.Refused, v.Binding = notCounted+why, ""
 	}
 	return v
-}
-
-// revokedApprover says why the signature of an approver in a decision does not count any
-// more, or returns "". The session verifies the signature, by the policy with which it began.
-//
-//workflowcheck:ignore // a pure function of its arguments
-func revokedApprover(name string, args []byte, a *access.Access) string {
-	var fields map[string]json.RawMessage
-	if name != protocol.SignalDecide || json.Unmarshal(args, &fields) != nil {
-		return ""
-	}
-	for field, value := range fields {
-		var armored string
-		if !strings.EqualFold(field, "signature") || json.Unmarshal(value, &armored) != nil { // as package json reads it
-			continue
-		}
-		key, err := sshsig.KeyOf([]byte(armored), nil)
-		if err != nil {
-			continue // the session says so
-		}
-		if why := a.Revoked(key); why != "" {
-			return why
-		}
-	}
-	return ""
 }
 
 // Decide says whether a principal may do something now.

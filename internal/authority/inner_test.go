@@ -218,7 +218,7 @@ func (s *stage) write(b audit.Batch) int64 {
 // work runs our worker.
 func (s *stage) work(c client.Client) worker.Worker {
 	s.t.Helper()
-	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, Records{Refused: func(r audit.Record) {
+	w := worker.New(c, "ours", worker.Options{Interceptors: []interceptor.WorkerInterceptor{Interceptor(s.keeper, Options{Refused: func(r audit.Record) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.refused = append(s.refused, r)

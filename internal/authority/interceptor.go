@@ -25,34 +25,36 @@ const keptFor = 24 * time.Hour
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
-func Interceptor(k *Keeper, to Records) interceptor.WorkerInterceptor {
-	return &gate{keeper: k, to: to}
+func Interceptor(k *Keeper, o Options) interceptor.WorkerInterceptor {
+	return &gate{keeper: k, opts: o}
 }
 
-// Records is where audit records go at once. Nothing of it is called in a replay, and each may
-// be nil. Workflow code waits for both.
-type Records struct {
+// Options of an Interceptor. Nothing of it is called in a replay, and each may be nil. Workflow
+// code waits for the functions.
+type Options struct {
 	// Refused gets the records of updates and starts that were refused.
 	Refused func(audit.Record)
 	// Store writes records of a workflow, and reports whether the store has them. It does not
 	// wait for a slow store: then the workflow writes them later.
 	Store func(audit.Batch) bool
+	// Revoked says which approvers' keys are revoked, where there is no keeper.
+	Revoked *Keeper
 }
 
 type gate struct {
 	interceptor.WorkerInterceptorBase
 	keeper *Keeper
-	to     Records
+	opts   Options
 }
 
 func (g *gate) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
-	return &gated{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, keeper: g.keeper, to: g.to, hosts: &hostLabels{}}
+	return &gated{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, keeper: g.keeper, opts: g.opts, hosts: &hostLabels{}}
 }
 
 type gated struct {
 	interceptor.WorkflowInboundInterceptorBase
 	keeper  *Keeper
-	to      Records
+	opts    Options
 	hosts   *hostLabels
 	nonces  *command.Nonces // see Remember
 	ledger  *Ledger         // see Record
@@ -63,7 +65,8 @@ type gated struct {
 // the same at each replay. Whether a principal may start the workflow is recorded.
 func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
-	ctx = workflow.WithValue(ctx, refusedKey{}, g.to.Refused)
+	ctx = workflow.WithValue(ctx, refusedKey{}, g.opts.Refused)
+	ctx = workflow.WithValue(ctx, revokedKey{}, cmp.Or(g.keeper, g.opts.Revoked))
 	ctx = workflow.WithValue(ctx, labelsKey{}, g.hosts)
 	ctx = workflow.WithValue(ctx, gatedKey{}, g)
 	info := workflow.GetInfo(ctx)
@@ -339,8 +342,8 @@ func (g *gated) proved(handler any, waits bool) any {
 // updates that need no such proof.
 func (g *gated) prove(ctx workflow.Context, b *begun) {
 	var also func() bool
-	if batch := b.batch(); batch != nil && g.to.Store != nil {
-		also = func() bool { return g.to.Store(*batch) }
+	if batch := b.batch(); batch != nil && g.opts.Store != nil {
+		also = func() bool { return g.opts.Store(*batch) }
 	}
 	if payload.Prove(ctx, also) {
 		b.written()
@@ -398,7 +401,7 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, v 
 		return
 	}
 	if raw, merr := command.Marshal(args[0]); merr == nil {
-		refusedTo(g.to.Refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, v, err)
+		refusedTo(g.opts.Refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, v, err)
 	}
 }
 

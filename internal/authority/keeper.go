@@ -22,9 +22,10 @@ const repeat = time.Hour
 
 // A Keeper has the access file that is in force. It is safe for concurrent use.
 type Keeper struct {
-	path string
-	log  *slog.Logger
-	now  func() time.Time
+	path  string
+	parse func([]byte) (*access.Access, error)
+	log   *slog.Logger
+	now   func() time.Time
 	// before is when commands came to be judged: see AllowBefore.
 	before time.Time
 	// required is when all workers began to require authority: see RequiredSince.
@@ -53,9 +54,17 @@ type version struct {
 const maxLoaded = 20
 
 // Open reads an access file. The error names every mistake.
-func Open(path string, log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, log: log, now: time.Now}
-	a, data, err := read(path)
+func Open(path string, log *slog.Logger) (*Keeper, error) { return openFile(path, access.Parse, log) }
+
+// OpenRevoked reads a file of what is revoked, for a worker that takes commands of everybody: see
+// [access.ParseRevoked] and Options.Revoked.
+func OpenRevoked(path string, log *slog.Logger) (*Keeper, error) {
+	return openFile(path, access.ParseRevoked, log)
+}
+
+func openFile(path string, parse func([]byte) (*access.Access, error), log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{path: path, parse: parse, log: log, now: time.Now}
+	a, data, err := k.read()
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +204,7 @@ func (k *Keeper) Watch(ctx context.Context) {
 // one in force.
 func (k *Keeper) Reload() {
 	defer k.give()
-	a, data, err := read(k.path)
+	a, data, err := k.read()
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	was := k.broken
@@ -221,7 +230,8 @@ func (k *Keeper) Reload() {
 	k.brokeAt, k.toldAt = time.Time{}, time.Time{}
 }
 
-func read(path string) (*access.Access, []byte, error) {
+func (k *Keeper) read() (*access.Access, []byte, error) {
+	path := k.path
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the access file: %w", err)
@@ -234,7 +244,7 @@ func read(path string) (*access.Access, []byte, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the access file: %w", err)
 	}
-	a, err := access.Parse(data)
+	a, err := k.parse(data)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the access file %s: %w", path, err)
 	}

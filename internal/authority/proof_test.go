@@ -57,7 +57,7 @@ func (s *stage) counting(name string) (w worker.Worker) {
 	}
 	var opts worker.Options
 	if interceptors {
-		opts.Interceptors = append(opts.Interceptors, Interceptor(s.keeper, Records{}))
+		opts.Interceptors = append(opts.Interceptors, Interceptor(s.keeper, Options{}))
 	}
 	w = worker.New(c, "ours", opts)
 	w.RegisterWorkflowWithOptions(counts, workflow.RegisterOptions{Name: "counts"})

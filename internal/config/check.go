@@ -48,6 +48,12 @@ func (c *Config) check() []Problem {
 	if c.Access != "" && c.Authority != AuthorityRequired {
 		add("access", "an access file is only used with authority: required")
 	}
+	if c.Revoked != "" && c.Authority != AuthorityLocal {
+		add("revoked", "it is only used with authority: local: with authority: required, the access file says what is revoked")
+	}
+	if c.API.ReadTokenFile != "" && c.API.TokenFile == "" {
+		add("api.read_token_file", "without api.token_file, the API needs no token: set that, too")
+	}
 	if c.TokenFile != "" && c.Authority != AuthorityRequired {
 		add("token_file", "an API token is only used with authority: required")
 	}
@@ -404,6 +410,9 @@ func (c *Config) CheckFiles() error {
 	}
 	if c.API.TokenFile != "" {
 		secret("api.token_file", c.API.TokenFile)
+	}
+	if c.API.ReadTokenFile != "" {
+		secret("api.read_token_file", c.API.ReadTokenFile)
 	}
 	for key, t := range map[string]*TLS{"temporal.tls": c.Temporal.TLS, "api.tls": c.API.TLS} {
 		if t == nil {

@@ -36,6 +36,8 @@ type Config struct {
 	AuthoritySince string `yaml:"authority_since"`
 	// Access is the access file of a worker.
 	Access string `yaml:"access"`
+	// Revoked is a file of a worker with authority: local: the keys of approvers that do not count.
+	Revoked string `yaml:"revoked"`
 	// WorkerKey is the file of the key with which a worker signs what it does for people.
 	WorkerKey string `yaml:"worker_key"`
 	// Principal is the name under which ctl signs. A certificate names its own.
@@ -110,6 +112,8 @@ type API struct {
 	Owner     string `yaml:"owner"`
 	TLS       *TLS   `yaml:"tls"`
 	TokenFile string `yaml:"token_file"`
+	// ReadTokenFile has another token, with which callers may only read.
+	ReadTokenFile string `yaml:"read_token_file"`
 	// CodecListen is where the codec endpoint listens, as in Listen. Empty or off means none.
 	// A host:port needs a token and, unless it is loopback, TLS.
 	CodecListen  string   `yaml:"codec_listen"`

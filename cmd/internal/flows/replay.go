@@ -121,7 +121,7 @@ func replay(q *query, history *historypb.History, ahead bool) (*reply, error) {
 	if !ahead {
 		keeper = nil // workers recorded their verdicts
 	}
-	interceptors = append(interceptors, gate.Interceptor(keeper, gate.Records{}), o)
+	interceptors = append(interceptors, gate.Interceptor(keeper, gate.Options{}), o)
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
 		DataConverter: q.codec.DataConverter(), FailureConverter: q.codec.FailureConverter(),
 		Interceptors: interceptors,

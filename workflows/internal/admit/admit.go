@@ -80,7 +80,8 @@ func (d *Door) update(name string, verb access.Verb, raw []byte) (plain []byte, 
 	}
 	k := authority.Of(d.Ctx)
 	if k == nil {
-		return plain, v, nil
+		v.Refused = authority.RevokedApprover(d.Ctx, name, plain)
+		return plain, v, d.refusal(name, v, plain, nil)
 	}
 	v = k.Judge(d.command(command.Update, name, verb, raw, 0))
 	return plain, v, d.refusal(name, v, plain, auth)
@@ -97,7 +98,7 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 		return nil, v, kit.Refuse(protocol.RefusedBadInput, "%s: %v", name, err)
 	}
 	if !d.Signed {
-		return plain, v, nil
+		return plain, v, d.unsigned(name, raw, plain)
 	}
 	of := digestOf(name, raw)
 	err = workflow.SideEffect(d.Ctx, func(workflow.Context) any {
@@ -119,11 +120,31 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 	return plain, v, refused
 }
 
+// unsigned refuses a signal that needs no principal's signature: one with the signature of an
+// approver whose key is revoked. The verdict costs one event, and no other signal has one.
+func (d *Door) unsigned(name string, raw, plain []byte) error {
+	if !authority.SignedByApprover(name, plain) || authority.Version(d.Ctx) < 2 {
+		return nil
+	}
+	of := digestOf(name, raw)
+	var v authority.Verdict
+	err := workflow.SideEffect(d.Ctx, func(workflow.Context) any {
+		return authority.Verdict{Of: of, Refused: authority.RevokedApprover(d.Ctx, name, plain)}
+	}).Get(&v)
+	if err == nil && v.Of != of {
+		v.Refused = "the history has the verdict on another command in this place, so this command does not count: give it again"
+	}
+	if err != nil {
+		return err
+	}
+	return d.refusal(name, v, plain, nil)
+}
+
 func (d *Door) judged(name string, verb access.Verb, value converter.RawValue, plain []byte, auth *protocol.Auth) authority.Verdict {
 	k := authority.Of(d.Ctx)
 	switch {
 	case k == nil:
-		return authority.Verdict{}
+		return authority.Verdict{Refused: authority.RevokedApprover(d.Ctx, name, plain)}
 	case auth == nil && authority.ByWorker(name, value):
 		return d.sent(k, plain)
 	}
