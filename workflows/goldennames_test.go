@@ -32,7 +32,7 @@ var namedConsts = []struct {
 	{"ended by", regexp.MustCompile(`^EndedBy[A-Z]`), "."},
 	{"memo", regexp.MustCompile(`^[mM]emo[A-Z]`), "."},
 	{"task queue", regexp.MustCompile(`^[tT]askQueue$`), "."},
-	{exitCode, regexp.MustCompile(`^[eE]xit[A-Z]`), "cmd/ctl/internal/core"},
+	{exitCode, regexp.MustCompile(`^[eE]xit[A-Z]`), "internal/errkind"},
 }
 
 // eachFile reads the Go files of the program below root. It leaves out tests and the
