@@ -269,7 +269,7 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		if err != nil {
 			h.gate.record(uctx, name, r, given, v, err)
 		} else {
-			payload.Note(uctx, v.Access)
+			Judged(uctx, v)
 		}
 		return []reflect.Value{reflect.ValueOf(&err).Elem()}
 	}).Interface()
@@ -285,7 +285,7 @@ func (h *handlers) SetUpdateHandler(ctx workflow.Context, name string, handler a
 		}
 		uctx, _ := args[0].Interface().(workflow.Context)
 		h.gate.took(uctx, given)
-		b := h.gate.ledger.begun(name, r, given, payload.Noted(uctx))
+		b := h.gate.ledger.begun(name, r, given, JudgedBy(uctx))
 		args = append([]reflect.Value{reflect.ValueOf(workflow.WithValue(uctx, begunKey{}, b))}, args[1:]...)
 		res := called(reflect.ValueOf(handler), args)
 		err, _ := res[len(res)-1].Interface().(error)

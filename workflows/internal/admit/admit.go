@@ -18,7 +18,6 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
-	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -59,14 +58,14 @@ func (d *Door) Update(ctx workflow.Context, name string, verb access.Verb, raw [
 	if err != nil {
 		authority.Refused(d.Ctx, name, string(verb), raw, v, err)
 	} else {
-		payload.Note(ctx, v.Access)
+		authority.Judged(ctx, v)
 	}
 	return err
 }
 
 // Accepted returns the verdict on an update that its validator took. ctx is that of its handler.
 func (d *Door) Accepted(ctx workflow.Context, raw []byte) authority.Verdict {
-	v := authority.Verdict{Access: payload.Noted(ctx), OnRecord: true}
+	v := authority.Verdict{Access: authority.JudgedBy(ctx), OnRecord: true}
 	if _, auth, err := command.Plain(raw); err == nil && auth != nil {
 		v.Principal = auth.Principal
 	}
