@@ -98,6 +98,7 @@ func runOnce(t *testing.T, dir string) *store.Store {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
+	r.Drain(ctx)
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(ctx) }()
 	mine := refusedSet(9)

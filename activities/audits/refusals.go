@@ -166,7 +166,9 @@ func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}, seq in
 func (r *Refusals) Run(ctx context.Context) {
 	settle := time.NewTicker(settleEvery)
 	defer settle.Stop()
-	r.drain(ctx)
+	var drains sync.WaitGroup
+	defer drains.Wait()
+	drains.Go(func() { r.drainAlways(ctx) })
 	for {
 		select {
 		case <-ctx.Done():
@@ -176,17 +178,30 @@ func (r *Refusals) Run(ctx context.Context) {
 			return
 		case <-settle.C:
 			r.settle()
-			r.drain(ctx)
 		case <-r.wake:
 		}
 		r.write(ctx)
 	}
 }
 
-// drain stores what processes that died have left on this machine.
-func (r *Refusals) drain(ctx context.Context) {
+// Drain stores what processes that died have left on this machine. Run does so again and again.
+func (r *Refusals) Drain(ctx context.Context) {
 	if r.spool != nil {
 		drain(ctx, r.store, r.folder, r.log)
+	}
+}
+
+// drainAlways does not keep the records of this process waiting.
+func (r *Refusals) drainAlways(ctx context.Context) {
+	t := time.NewTicker(settleEvery)
+	defer t.Stop()
+	for {
+		r.Drain(ctx)
+		select {
+		case <-ctx.Done():
+			return
+		case <-t.C:
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -61,20 +62,32 @@ func openSpool(folder, name string, st *store.Store) (*spool, error) {
 		return nil, err
 	}
 	lock, err := lockSpool(folder, name)
+	for tries := 0; errors.Is(err, unix.EWOULDBLOCK) && tries < 50; tries++ { // another process looks whether this one is dead
+		time.Sleep(10 * time.Millisecond)
+		lock, err = lockSpool(folder, name)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &spool{folder: folder, name: name, store: st, lock: lock}, nil
 }
 
+// lockSpool returns EWOULDBLOCK if another process has the lock, or has just removed it.
 func lockSpool(folder, name string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(folder, name+spoolLock), os.O_RDWR|os.O_CREATE, 0o600)
+	path := filepath.Join(folder, name+spoolLock)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
 		f.Close()
 		return nil, err
+	}
+	mine, err := f.Stat()
+	is, serr := os.Stat(path)
+	if err != nil || serr != nil || !os.SameFile(mine, is) {
+		f.Close()
+		return nil, unix.EWOULDBLOCK
 	}
 	return f, nil
 }
@@ -160,13 +173,16 @@ func drain(ctx context.Context, st *store.Store, folder string, log *slog.Logger
 		log.Error("the records of workers that died cannot be looked for", "folder", folder, "err", err)
 		return
 	}
-	seen := 0
+	seen := map[string]bool{}
 	for _, e := range all {
 		name, is := strings.CutSuffix(e.Name(), spoolLock)
 		if !is {
+			name, is = strings.CutSuffix(e.Name(), spoolFile)
+		}
+		if !is || seen[name] {
 			continue
 		}
-		if seen++; seen > maxSpools || ctx.Err() != nil {
+		if seen[name] = true; len(seen) > maxSpools || ctx.Err() != nil {
 			return
 		}
 		if err := drainOne(ctx, st, folder, name, log); err != nil {

@@ -363,3 +363,26 @@ func TestAFIDOKeyOfAPersonCountsIfItWasTouched(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileOfWhatIsRevokedGivesNobodyARole(t *testing.T) {
+	line := `ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGphYCZg2I1ZbrWa4yHyyodsuxrEAUtjz8Dl9ksP2Fz/`
+	a, err := access.ParseRevoked([]byte("people: [{name: bob, keys: ['" + line + "']}]\nrevoked: {people: [bob, eve]}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, _, _, _, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil || a.Revoked(key) != "bob is revoked" || len(a.Warnings) != 0 {
+		t.Errorf("%v, %q, %q", err, a.Revoked(key), a.Warnings)
+	}
+	if got := a.Decide(access.Request{Who: "bob", Verb: access.SessionRead}); got.Allowed {
+		t.Errorf("%+v", got)
+	}
+	if a, err := access.ParseRevoked(nil); err != nil || a.Revoked(key) != "" {
+		t.Errorf("an empty file: %v", err)
+	}
+	for _, bad := range []string{"bindings: []\n", "revoked: {keys: [x]}\n", "revoked: {people: ['a b']}\n", "people: [{name: a, keys: [x]}]\n", "[", strings.Repeat("x", access.MaxFile+1)} {
+		if _, err := access.ParseRevoked([]byte(bad)); err == nil {
+			t.Errorf("%.40q is taken", bad)
+		}
+	}
+}

@@ -282,3 +282,22 @@ func TestWhatBeganBeforeAuthorityWasRequiredIsKnownByTheLaterTime(t *testing.T) 
 		t.Errorf("a time that is none: %v", err)
 	}
 }
+
+func TestARevokedFileAndAReadTokenAreUsedOrRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"authority: local\nrevoked: r.yaml\n":                      "",
+		"authority: required\nrevoked: r.yaml\n":                   "revoked: it is only used with authority: local",
+		"api: {token_file: t, read_token_file: r}\n":               "",
+		"api: {read_token_file: r}\n":                              "api.read_token_file: without api.token_file, the API needs no token",
+		"state: state\nauthority: local\nidentity: worker-1\n":     "",
+		"authority: local\nrevoked: r.yaml\naccess: access.yaml\n": "access: an access file is only used with authority: required",
+	} {
+		c, err := Parse("/etc/fairlead/worker.yaml", []byte(text))
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if want == "" && c.Revoked != "" && c.Revoked != "/etc/fairlead/r.yaml" || c != nil && c.State != "" && c.State != "/etc/fairlead/state" {
+			t.Errorf("%q: %q, %q", text, c.Revoked, c.State)
+		}
+	}
+}
