@@ -22,6 +22,7 @@ const repeat = time.Hour
 
 // A Keeper has the access file that is in force. It is safe for concurrent use.
 type Keeper struct {
+	what  string // the kind of file
 	path  string
 	parse func([]byte) (*access.Access, error)
 	log   *slog.Logger
@@ -42,6 +43,7 @@ type Keeper struct {
 	onLoad func(digest string, data []byte) error
 	loaded []version // that onLoad has not taken, the oldest first
 	giving bool      // to onLoad
+	forget bool      // nobody wants its versions
 }
 
 // A version is what an access file had when it came into force.
@@ -54,23 +56,29 @@ type version struct {
 const maxLoaded = 20
 
 // Open reads an access file. The error names every mistake.
-func Open(path string, log *slog.Logger) (*Keeper, error) { return openFile(path, access.Parse, log) }
+func Open(path string, log *slog.Logger) (*Keeper, error) {
+	return openFile("access file", path, access.Parse, log)
+}
 
 // OpenRevoked reads a file of what is revoked, for a worker that takes commands of everybody: see
 // [access.ParseRevoked] and Options.Revoked.
 func OpenRevoked(path string, log *slog.Logger) (*Keeper, error) {
-	return openFile(path, access.ParseRevoked, log)
+	k, err := openFile("file of what is revoked", path, access.ParseRevoked, log)
+	if err == nil {
+		k.forget, k.loaded = true, nil
+	}
+	return k, err
 }
 
-func openFile(path string, parse func([]byte) (*access.Access, error), log *slog.Logger) (*Keeper, error) {
-	k := &Keeper{path: path, parse: parse, log: log, now: time.Now}
+func openFile(what, path string, parse func([]byte) (*access.Access, error), log *slog.Logger) (*Keeper, error) {
+	k := &Keeper{what: what, path: path, parse: parse, log: log, now: time.Now}
 	a, data, err := k.read()
 	if err != nil {
 		return nil, err
 	}
 	k.current, k.since = a, time.Now().UTC()
 	k.loaded = []version{{a.Digest, data}}
-	k.tell("access file in force", a)
+	k.tell(what+" in force", a)
 	return k, nil
 }
 
@@ -78,7 +86,7 @@ func openFile(path string, parse func([]byte) (*access.Access, error), log *slog
 func (k *Keeper) tell(what string, a *access.Access, more ...any) {
 	k.log.Info(what, append([]any{"file", k.path, "digest", a.Digest}, more...)...)
 	for _, w := range a.Warnings {
-		k.log.Warn("the access file is valid, but part of it is probably a mistake", "file", k.path, "warning", w)
+		k.log.Warn("the "+k.what+" is valid, but part of it is probably a mistake", "file", k.path, "warning", w)
 	}
 }
 
@@ -138,6 +146,9 @@ func (k *Keeper) giveAll() {
 
 // load remembers a file for onLoad. The caller holds mu.
 func (k *Keeper) load(v version) {
+	if k.forget {
+		return
+	}
 	if len(k.loaded) >= maxLoaded {
 		k.log.Error("a version of the access file is not kept: too many wait", "file", k.path, "digest", v.digest)
 		return
@@ -215,17 +226,17 @@ func (k *Keeper) Reload() {
 		}
 		if was == nil || was.Error() != err.Error() || now.Sub(k.toldAt) >= repeat {
 			k.toldAt = now
-			k.log.Error("the access file cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "in_force_since", k.since, "broken_since", k.brokeAt, "err", err)
+			k.log.Error("the "+k.what+" cannot be used: the last good one stays in force", "file", k.path, "in_force", k.current.Digest, "in_force_since", k.since, "broken_since", k.brokeAt, "err", err)
 		}
 		return
 	}
 	switch {
 	case a.Digest != k.current.Digest:
-		k.tell("access file read", a, "before", k.current.Digest)
+		k.tell(k.what+" read", a, "before", k.current.Digest)
 		k.current, k.since = a, k.now().UTC()
 		k.load(version{a.Digest, data})
 	case was != nil:
-		k.log.Info("the access file is no longer broken: its content is what is in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
+		k.log.Info("the "+k.what+" is no longer broken: its content is what is in force", "file", k.path, "digest", a.Digest, "broken_since", k.brokeAt)
 	}
 	k.brokeAt, k.toldAt = time.Time{}, time.Time{}
 }
@@ -234,19 +245,19 @@ func (k *Keeper) read() (*access.Access, []byte, error) {
 	path := k.path
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the access file: %w", err)
+		return nil, nil, fmt.Errorf("read the %s: %w", k.what, err)
 	}
 	defer f.Close()
 	if err := trusted(f); err != nil {
-		return nil, nil, fmt.Errorf("read the access file %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read the %s %s: %w", k.what, path, err)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, access.MaxFile+1))
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the access file: %w", err)
+		return nil, nil, fmt.Errorf("read the %s: %w", k.what, err)
 	}
 	a, err := k.parse(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the access file %s: %w", path, err)
+		return nil, nil, fmt.Errorf("read the %s %s: %w", k.what, path, err)
 	}
 	return a, data, nil
 }
