@@ -130,6 +130,27 @@ items:
 	})
 }
 
+func TestABatchCountsAnItemThatItsAgentDeclaredFailedAsFailed(t *testing.T) {
+	path := batchFile(t, `id: declared
+prompt: "{{.item}}"
+defaults: {host: web-1, seed: team, tools: finish}
+items: [declare yourself done, declare yourself failed]
+`)
+	if r := e2e.Lab.Ctl(e2e.Within(t), nil, "batch", "run", path); r.Code != 1 || !strings.Contains(r.Stdout, protocol.EndAgentFailed) {
+		t.Errorf("the batch was run: %v", r)
+	}
+	if v := batch(t, "declared"); v.State != protocol.BatchDone || v.Done != 1 || v.Failed != 1 || v.Kinds[protocol.EndAgentFailed] != 1 {
+		t.Errorf("the batch is %+v", v)
+	}
+	res := batchResults(t, "declared")
+	if r := res["1"]; r.State != protocol.ItemCompleted || r.Status != "completed" {
+		t.Errorf("the item that was done is %+v", r)
+	}
+	if r := res["2"]; r.State != protocol.ItemFailed || r.Status != "failed" || r.Error == nil || r.Error.Kind != protocol.EndAgentFailed || !strings.Contains(r.Error.Message, "the sources are failed") {
+		t.Errorf("the item that was declared failed is %+v", r)
+	}
+}
+
 func TestACancelledBatchLeavesNothing(t *testing.T) {
 	path := batchFile(t, "window: 2\nprompt: '{{.item}}'\ndefaults: {host: web-1, seed: team}\nitems: [need a command, need a command, hello]\n")
 	e2e.OK(t, "batch", "run", path, "--id", "gone", "--detach")
