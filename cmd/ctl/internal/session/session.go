@@ -198,6 +198,7 @@ func showSession(p *core.Printer, v protocol.SessionView) {
 		}
 	}
 	showFollowUps(p, v.FollowUps)
+	showVerdicts(p, v.Verdicts)
 	showQueue(p, v.Queued)
 	show.Messages(p, v.Messages)
 	for _, r := range v.Refusals {
@@ -307,13 +308,28 @@ func interruptCommand(a *core.App) *cobra.Command {
 
 func closeCommand(a *core.App) *cobra.Command {
 	var discard, noWait bool
+	var g group
 	c := &cobra.Command{
-		Use: "close ID", Short: "end a session and leave its host as it was", Args: cobra.ExactArgs(1),
+		Use: "close [ID]", Short: "end a session, or a group of them, and leave its host as it was", Args: cobra.MaximumNArgs(1),
 		Long: `Interrupts a running turn, keeps the conversation and our work folder in the store,
 wipes the credentials, removes our folder on the host and gives back host and seed.
-What cannot be saved stays until it can, unless --discard. One that is closed stays so.`,
-		Example: "  ctl session close release-42",
+What cannot be saved stays until it can, unless --discard. One that is closed stays so.
+
+With --label it closes each open session that was started with these labels: it lists them and
+asks first, unless --yes. Each session gets a command of its own, and is judged by itself. Those
+that have ended meanwhile are no error. Exit code 0: none is left; 1: some are, and are named;
+6: you said no; 7: nobody can be asked, and --yes is not given. In JSON, a line for each session
+has its result: closed, had_ended, closing (with --no-wait), not_in_time or not_closed.`,
+		Example: "  ctl session close release-42\n  ctl session close --label team=payments --label env=dev",
 		RunE: func(c *cobra.Command, args []string) error {
+			want, err := g.check(c, args)
+			if err != nil {
+				return err
+			}
+			if want != nil {
+				g.discard, g.noWait = discard, noWait
+				return closeGroup(c.Context(), a, g, want)
+			}
 			id := args[0]
 			t, err := conn.Open(c.Context(), a)
 			if err != nil {
@@ -355,6 +371,7 @@ What cannot be saved stays until it can, unless --discard. One that is closed st
 	}
 	c.Flags().BoolVar(&discard, "discard", false, "give up what cannot be saved")
 	c.Flags().BoolVar(&noWait, "no-wait", false, "do not wait until all is cleaned up")
+	g.add(c)
 	return c
 }
 

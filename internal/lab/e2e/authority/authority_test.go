@@ -108,6 +108,41 @@ func TestABatchRunsForWhoMayStartSessionsAndForNobodyElse(t *testing.T) {
 	}
 }
 
+func TestOfAGroupEachSessionIsClosedByWhoMayCloseItOnly(t *testing.T) {
+	file := filepath.Join(keys, "access.yaml")
+	was, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := writeAccess(string(was)); err != nil {
+			t.Error(err)
+		}
+	})
+	e2e.OK(t, "host", "set", "web-1", "--label", "crew=red")
+	for _, id := range []string{"crew-a", "crew-b"} {
+		mustDo(t, "alice", "session", "start", "--label", "crew=red", "--seed", "team", "--id", id)
+	}
+	if err := writeAccess(strings.Replace(string(was), "bindings:\n", "bindings:\n  - {name: carol sweeps, roles: [operator], to: [carol], when: 'session == \"crew-a\"'}\n", 1)); err != nil {
+		t.Fatal(err)
+	}
+	var r lab.Result
+	e2e.Until(t, "carol's right to hold", func() (bool, error) {
+		r = as(t, "carol", "-o", "json", "session", "close", "--label", "crew=red", "--yes")
+		return strings.Contains(r.Stdout, `"result":"closed"`) || !strings.Contains(r.Stdout, "crew-a"), nil
+	})
+	if r.Code != 1 || !strings.Contains(r.Stdout, `{"id":"crew-a","result":"closed","state":"closed"}`) ||
+		!strings.Contains(r.Stdout, `"id":"crew-b","result":"not_closed"`) || !strings.Contains(r.Stdout, `"kind":"forbidden"`) || !strings.Contains(r.Stdout, "1 of 2 sessions are not closed: crew-b") {
+		t.Errorf("carol closed %v", r)
+	}
+	if r := as(t, "carol", "session", "close", "--label", "crew=red", "--yes"); r.Code != 1 || !strings.Contains(r.Stderr, "crew-b") {
+		t.Errorf("a second time carol closed %v", r)
+	}
+	if text := mustDo(t, "alice", "session", "close", "--label", "crew=red", "--yes"); !strings.Contains(text, "session crew-b closed") {
+		t.Errorf("alice closed %s", text)
+	}
+}
+
 func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testing.T) {
 	file := filepath.Join(keys, "access.yaml")
 	was, err := os.ReadFile(file)
