@@ -188,6 +188,8 @@ func (t *calls) replied(r toolReplied) {
 	case i < 0: // the turn that wanted it is over
 	case r.err != nil:
 		t.err = fmt.Errorf("carry out %s for codex: %w", t.st.Calls[i].Tool, r.err)
+	case r.reply.OK && r.reply.Delivered != nil && t.in.Thread.Verdict:
+		t.requests.askVerdict(t.st.Calls[i], *r.reply.Delivered)
 	default:
 		r.reply.Text = t.redact(r.reply.Text)
 		t.write(wire.Outgoing{ID: t.st.Calls[i].RPC, Result: toolAnswer(r.reply)})

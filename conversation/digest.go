@@ -40,6 +40,9 @@ type asked struct {
 
 // keeps reports whether an answer needs the request's line.
 func (a *asked) keeps() bool {
+	if a.Kind == protocol.KindDeliverable {
+		return false
+	}
 	switch a.Method {
 	case methodCommandApproval, methodFileApproval, methodExecApproval, methodPatchApproval:
 		return len(a.Amendment) > 0

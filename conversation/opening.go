@@ -90,7 +90,7 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 		p.Personality = t.Personality
 	}
 	if method == wire.MethodStart {
-		p.Tools = dynamicTools(t.Tools, t.Team)
+		p.Tools = t.dynamicTools()
 	} else {
 		p.ThreadID, p.ExcludeTurns = o.in.State.ThreadID, true
 	}

@@ -31,6 +31,8 @@ type ThreadSpec struct {
 	Name string `json:"name,omitempty"`
 	// Tools names our tools. A thread gets them at its start and keeps them.
 	Tools []string `json:"tools,omitempty"`
+	// Verdict says that a person judges each file that the tool deliver took.
+	Verdict bool `json:"verdict,omitempty"`
 	// Team are the tools of a team. The caller of Run reads them.
 	Team []protocol.TeamTool `json:"-"`
 }
@@ -323,6 +325,8 @@ type Send struct {
 	Grant json.RawMessage `json:"grant,omitempty"`
 	// Reason goes to the model if codex's answer has a field for it.
 	Reason string `json:"reason,omitempty"`
+	// Verdict is the decision on a request of KindDeliverable.
+	Verdict *protocol.FileVerdict `json:"verdict,omitempty"`
 	// Uncertain says that an earlier pump may have sent the message.
 	Uncertain bool `json:"uncertain,omitempty"`
 }

@@ -38,6 +38,9 @@ type elicitationAnswer struct {
 // answerFor returns the decision in codex's shape. Without a, the request in full, some
 // requests can only be declined.
 func answerFor(s Send, a *asked, version string) (any, error) {
+	if s.RequestKind == protocol.KindDeliverable {
+		return s.verdictReply()
+	}
 	method := s.method()
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {
@@ -208,6 +211,8 @@ func (s Send) elicitation(a *asked) (any, error) {
 func (a *asked) offered() []string {
 	var words []string
 	switch {
+	case a.Kind == protocol.KindDeliverable:
+		words = []string{"accept", "revise", "decline"}
 	case a.Method == methodPermissions:
 		words = []string{"accept", "accept_for_session", "grant", "decline"}
 	case a.Method == methodUserInput, a.Method == methodToolCall:

@@ -72,6 +72,8 @@ func summary(r *protocol.Request) string {
 		return questionSummary(r.Questions)
 	case protocol.KindElicitation:
 		return elicitedText(r)
+	case protocol.KindDeliverable:
+		return deliveredText(r)
 	}
 	command := r.Command
 	if script, ok := shellwords.Script(command); ok {

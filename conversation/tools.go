@@ -72,14 +72,17 @@ var toolSpecs = map[string]wire.ToolSpec{
 	},
 }
 
-func dynamicTools(names []string, team []protocol.TeamTool) []wire.ToolSpec {
+func (t ThreadSpec) dynamicTools() []wire.ToolSpec {
 	var specs []wire.ToolSpec
-	for _, n := range names {
+	for _, n := range t.Tools {
 		s := toolSpecs[n]
+		if n == protocol.ToolDeliver && t.Verdict {
+			s.Description += verdictDescription
+		}
 		s.Type, s.Name = "function", n
 		specs = append(specs, s)
 	}
-	for _, t := range team {
+	for _, t := range t.Team {
 		specs = append(specs, wire.ToolSpec{Type: "function", Name: t.Name, Description: t.Description, Schema: t.Schema})
 	}
 	return specs
@@ -102,6 +105,9 @@ type ToolCall struct {
 type ToolReply struct {
 	Text string
 	OK   bool
+	// Delivered is the file that deliver took. If the session asks for verdicts, the reply is
+	// the verdict on it.
+	Delivered *protocol.Deliverable
 }
 
 // A Tooler carries out a call, from a goroutine of the pump, and must stop when ctx ends.

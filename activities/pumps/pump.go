@@ -199,6 +199,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := site.FillAnswers(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
 		return RunPumpResult{}, err
 	}
+	if err := KeepVerdicts(ctx, s, in.Claim.Session, in.Pump.Sends); err != nil {
+		return RunPumpResult{}, err
+	}
 	judge, broken, err := Judge(ctx, s, in, a.N)
 	if err != nil {
 		return RunPumpResult{}, err
@@ -321,6 +324,18 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 
 func movesOn(err error) bool {
 	return errors.Is(err, kit.ErrHandOver) || errors.Is(err, conversation.ErrWireLost) || errors.Is(err, hostexec.ErrFenced)
+}
+
+// KeepVerdicts writes the verdicts among the sends beside what was delivered.
+func KeepVerdicts(ctx context.Context, s *site.Site, session string, sends []conversation.Send) error {
+	for _, send := range sends {
+		if send.Verdict != nil {
+			if err := records.KeepVerdict(ctx, s.Store, session, *send.Verdict); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // FillTexts reads long texts of messages from the store. The sender names the blob, so it

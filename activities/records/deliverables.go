@@ -80,12 +80,19 @@ func ListDeliverables(ctx context.Context, st *store.Store, session string) ([]p
 		return nil, err
 	}
 	var out []protocol.Deliverable
+	verdicts, err := listVerdicts(ctx, st, session)
+	if err != nil {
+		return nil, err
+	}
 	last := map[string]int{}
 	for _, h := range all {
 		if h.Refused != "" {
 			continue
 		}
 		d := h.Deliverable
+		if v, ok := verdicts[d.Call]; ok {
+			d.Verdict = &v
+		}
 		d.Version, d.Newest = 1, true
 		if i, ok := last[d.Name]; ok {
 			d.Version, out[i].Newest = out[i].Version+1, false
@@ -120,5 +127,6 @@ func (h Handover) Reply() conversation.ToolReply {
 	if h.Refused != "" {
 		return conversation.ToolReply{Text: "The file was not delivered: " + h.Refused}
 	}
-	return conversation.ToolReply{OK: true, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
+	d := h.Deliverable
+	return conversation.ToolReply{OK: true, Delivered: &d, Text: fmt.Sprintf("Delivered %s: %d bytes, SHA-256 %s.", h.Name, h.Bytes, h.Digest)}
 }

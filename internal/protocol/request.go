@@ -13,6 +13,9 @@ const (
 	KindPermissions RequestKind = "permissions"
 	KindUserInput   RequestKind = "user_input"
 	KindElicitation RequestKind = "elicitation"
+	// KindDeliverable asks for a verdict on a file that was delivered. Args is a
+	// DeliveredFile.
+	KindDeliverable RequestKind = "deliverable"
 )
 
 // A Request is a request of codex that waits for an answer. Texts are cut to
@@ -46,6 +49,8 @@ type Request struct {
 	Server string `json:"server,omitempty"`
 	Tool   string `json:"tool,omitempty"`
 	Args   string `json:"args,omitempty"`
+	// Call is the Call of a request's Deliverable.
+	Call string `json:"call,omitempty"`
 	// Amendment is the rule that Amend would write, in words.
 	Amendment []string `json:"amendment,omitempty"`
 	Offered   []string `json:"offered"`
@@ -113,7 +118,8 @@ const (
 	Cancel  Outcome = "cancel"
 	Answer  Outcome = "answer"
 	Grant   Outcome = "grant"
-	Amend   Outcome = "amend" // accept, and allow everything with the same beginning in this codex home forever
+	Revise  Outcome = "revise" // not accepted; Answers has what is to be changed
+	Amend   Outcome = "amend"  // accept, and allow everything with the same beginning in this codex home forever
 )
 
 // DeliveryState is the state of a Send.

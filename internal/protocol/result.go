@@ -178,6 +178,8 @@ type Deliverable struct {
 	Description string    `json:"description,omitempty"`
 	// Newest says that no deliverable of this name came later.
 	Newest bool `json:"newest"`
+	// Verdict is a person's, if the session asks for verdicts and there is one yet.
+	Verdict *FileVerdict `json:"verdict,omitempty"`
 }
 
 // A WorkDiff has the changes in a work folder since the session began.

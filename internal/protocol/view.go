@@ -76,8 +76,10 @@ type SessionView struct {
 	// FollowUps are the newest, the oldest first. A session that ends does not wait for its
 	// follow-ups, so it may show some that have ended as started.
 	FollowUps []FollowUpView `json:"follow_ups,omitempty"`
-	Audit     *AuditHead     `json:"audit,omitempty"` // the newest audit record
-	Given     *GivenView     `json:"given,omitempty"`
+	// Verdicts are the newest on files that were delivered, the oldest first.
+	Verdicts []FileVerdict `json:"verdicts,omitempty"`
+	Audit    *AuditHead    `json:"audit,omitempty"` // the newest audit record
+	Given    *GivenView    `json:"given,omitempty"`
 }
 
 // Words returns the bounds as the command line has them.

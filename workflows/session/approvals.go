@@ -38,6 +38,7 @@ func (s *approvalsPart) asked(r protocol.Request) {
 		AskedAt: now, Expires: now.Add(s.expiry()), State: protocol.ApprovalOpen,
 	})
 	s.st.UpdatedAt = now
+	s.noteDelivered(s.st.approval(s.st.ApprovalN))
 	if s.st.Running && s.st.Interrupt != nil {
 		s.void(s.st.approval(s.st.ApprovalN), "the turn was "+interruptedBy(s.st.Interrupt))
 		return
@@ -64,7 +65,7 @@ func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
 		RPC: a.Request.RPC, Incarnation: a.Request.Incarnation, RequestKind: a.Request.Kind, Method: a.Request.Method,
 		Outcome: protocol.Outcome(d.Outcome), Turn: a.Turn, Reason: d.Reason,
 		ForSession: d.Scope == protocol.ScopeSession && slices.Contains(a.Request.Offered, protocol.AcceptForSession) && s.askerDecides(),
-		Answers:    d.Answers, AnswersBlob: d.AnswersBlob, Grant: d.Grant,
+		Answers:    d.Answers, AnswersBlob: d.AnswersBlob, Grant: d.Grant, Verdict: s.verdict(a, d),
 	}})
 	s.st.Told = s.st.Told || d.AnswersBlob != ""
 	s.note(conversation.Note{Type: protocol.EntryDecision, Turn: a.Turn,
@@ -94,6 +95,9 @@ func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[
 			data[more.name] = more.text
 		}
 	}
+	if v := s.verdict(a, d); v != nil {
+		data["file"], data["sha256"] = v.Name, v.SHA256
+	}
 	return data
 }
 
@@ -117,7 +121,7 @@ func (s *approvalsPart) expire() {
 			continue
 		}
 		a.State = protocol.ApprovalExpired
-		d := protocol.Decision{Outcome: string(protocol.Decline), By: "expiry", At: now, Scope: "once",
+		d := protocol.Decision{Outcome: string(protocol.Decline), By: expiredBy, At: now, Scope: "once",
 			Reason: fmt.Sprintf("nobody decided within %s", a.Expires.Sub(a.AskedAt))}
 		s.decide(a, d)
 		s.recordDecision(a.N, d, a.Request.Digest)

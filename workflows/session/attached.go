@@ -268,7 +268,7 @@ func (s *processPart) thread() conversation.ThreadSpec {
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
 		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Base: base, BaseBlob: blob, Personality: s.opt.Personality, Mark: folder.Mark(s.id, *s.st.Layout),
 		Name:  s.st.Chosen.Name,
-		Tools: s.opt.Tools,
+		Tools: s.opt.Tools, Verdict: s.opt.Verdict,
 	}
 }
 

@@ -105,6 +105,7 @@ var outcomes = []struct {
 	{protocol.Decline, func(protocol.Request) bool { return true }},
 	{protocol.Cancel, func(protocol.Request) bool { return true }},
 	{protocol.Answer, func(r protocol.Request) bool { return len(r.Questions) > 0 }},
+	{protocol.Revise, func(r protocol.Request) bool { return r.Kind == protocol.KindDeliverable }},
 	{protocol.Grant, func(r protocol.Request) bool { return r.Kind == protocol.KindPermissions }},
 	{protocol.Amend, func(r protocol.Request) bool {
 		return r.Kind == protocol.KindCommand || len(r.Amendment) > 0
@@ -128,7 +129,9 @@ func (c checkedDecide) outcome(*protocol.Decision) error {
 		return c.bad("unknown outcome %.100q: use one of %s", d.Outcome, strings.Join(words, ", "))
 	case !fits:
 		return c.bad("a %s is not answered with %q (%s are offered)", r.Kind, d.Outcome, strings.Join(r.Offered, ", "))
-	case d.Outcome != string(protocol.Answer) && (given(d.Answers) || d.AnswersBlob != ""):
+	case d.Outcome == string(protocol.Revise) && d.AnswersBlob != "":
+		return c.bad("comments are no secret answers")
+	case d.Outcome != string(protocol.Answer) && d.Outcome != string(protocol.Revise) && (given(d.Answers) || d.AnswersBlob != ""):
 		return c.bad("a decision to %s takes no answers", d.Outcome)
 	case d.Outcome != string(protocol.Grant) && given(d.Grant):
 		return c.bad("a decision to %s takes no grant", d.Outcome)
@@ -173,12 +176,20 @@ func (c checkedDecide) offered(*protocol.Decision) error {
 // their blob: only the worker's API makes such blobs, and only for answers that fit.
 func (c checkedDecide) answers(to *protocol.Decision) error {
 	d, r := c.d, c.a.Request
-	if d.Outcome != string(protocol.Answer) {
+	if d.Outcome != string(protocol.Answer) && d.Outcome != string(protocol.Revise) {
 		return nil
 	}
 	answers, err := readAnswers(d.Answers)
 	if err != nil {
 		return c.bad("%v", err)
+	}
+	if d.Outcome == string(protocol.Revise) {
+		//workflowcheck:ignore // a pure function
+		if _, err := protocol.Comments(answers); err != nil {
+			return c.bad("%v", err)
+		}
+		to.Answers = answers
+		return nil
 	}
 	ask := r.Questions
 	if d.AnswersBlob != "" {

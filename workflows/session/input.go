@@ -81,6 +81,9 @@ type Options struct {
 	OnLimit string `json:"on_limit,omitempty"`
 	// Tools are our tools that codex may call: ask_human, deliver, finish, report_progress.
 	Tools []string `json:"tools,omitempty"`
+	// Verdict says that a person judges each file that codex delivers, before codex learns
+	// that it was taken.
+	Verdict bool `json:"deliver_verdict,omitempty"`
 	// From is the snapshot from which the session is forked.
 	From string `json:"from,omitempty"`
 	// Instructions are the thread's developer instructions. Personality is a setting of

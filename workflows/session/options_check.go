@@ -110,6 +110,9 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := pumps.CheckTools(o.Tools); err != nil {
 		return o, fmt.Errorf("tools: %w", err)
 	}
+	if o.Verdict && !slices.Contains(o.Tools, protocol.ToolDeliver) {
+		return o, fmt.Errorf("deliver_verdict: the session does not offer the tool %s", protocol.ToolDeliver)
+	}
 	if err := o.checkSwitch(); err != nil {
 		return o, err
 	}

@@ -255,7 +255,7 @@ func (s *approvalsPart) agree(a *approvalState, d protocol.Decide, to *protocol.
 }
 
 func oneSuffices(outcome string) bool {
-	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel)
+	return outcome == string(protocol.Decline) || outcome == string(protocol.Cancel) || outcome == string(protocol.Revise)
 }
 
 // missing returns how many more people must agree on word.

@@ -250,6 +250,7 @@ func (s *viewsPart) view() protocol.SessionView {
 		v.Process = &protocol.ProcessView{Name: "app-server", Incarnation: st.Incarnation, Alive: st.Alive, End: kit.Cut(st.ProcessEnd, 500), Offset: st.Pump.Cursor.Offset}
 	}
 	v.Audit = st.Audit.Newest()
+	v.Verdicts = s.approvals.verdictViews()
 	return v
 }
 

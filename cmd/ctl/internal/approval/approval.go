@@ -28,7 +28,7 @@ func Command(a *core.App) *cobra.Command {
 		decideCommand(a, "accept", "let codex do it"),
 		decideCommand(a, "decline", "do not let codex do it; the turn goes on"),
 		decideCommand(a, "cancel", "do not let codex do it, and end the turn"),
-		answerCommand(a), grantCommand(a)))
+		answerCommand(a), grantCommand(a), reviseCommand(a)))
 }
 
 func listCommand(a *core.App) *cobra.Command {

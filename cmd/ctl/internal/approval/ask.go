@@ -197,6 +197,7 @@ type key struct {
 var keys = []key{
 	{"y", "accept", "accept", ""},
 	{"s", "grant", "give some of it", ""},
+	{"v", "revise", "revise, with comments", ""},
 	{"n", "decline", "decline", ""},
 	{"a", "accept", "always this session", "session"},
 	{"r", "amend", "accept and write the rule", ""},
@@ -233,8 +234,12 @@ func (q *asking) choose() (protocol.Decide, error) {
 		case i < 0:
 			q.p.Printf("one of %s\n", letters(can))
 			continue
-		case can[i].word == "grant":
-			d, ok, err := q.some()
+		case can[i].word == "grant", can[i].word == "revise":
+			ask := q.some
+			if can[i].word == "revise" {
+				ask = q.revise
+			}
+			d, ok, err := ask()
 			if err != nil || ok {
 				return d, err
 			}

@@ -99,7 +99,9 @@ func digestOf(ctx context.Context, a *core.App, t *conn.Conn, doing string, aske
 }
 
 // approves reports whether an outcome lets codex do anything.
-func approves(outcome string) bool { return outcome != "decline" && outcome != "cancel" }
+func approves(outcome string) bool {
+	return outcome != "decline" && outcome != "cancel" && outcome != "revise"
+}
 
 // uncheckedText says why the digest of an open approval cannot be checked.
 func uncheckedText(ap protocol.Approval) string {

@@ -29,7 +29,7 @@ import (
 // signing adds --sign-with and messageCommand.
 func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 	for _, c := range approval.Commands() {
-		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "watch"}, c.Name()) {
+		if slices.Contains([]string{"accept", "decline", "cancel", "answer", "grant", "revise", "watch"}, c.Name()) {
 			c.Flags().StringVar(&a.SignWith, "sign-with", "", "sign the decision with this private key: a `FILE`, agent, agent:SHA256:… for one of several, or login, the key of ctl login; if several keys fit, the one that the policy names is used (default: sign_with of the config, or else login with authority: required)")
 		}
 	}

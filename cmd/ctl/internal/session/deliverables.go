@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -77,10 +78,48 @@ func deliverables(ctx context.Context, a *core.App, id string) error {
 			if !d.Newest {
 				name = core.Plain(d.Name)
 			}
-			rows = append(rows, []core.Cell{name, core.Plain(d.Version), core.Plain(core.Size(d.Bytes)), core.Plain(d.Turn), core.Plain(d.At), core.Plain(d.Digest[:min(len(d.Digest), 12)]), core.Plain(core.OneLine(d.Description, show.WidestWait))})
+			rows = append(rows, []core.Cell{name, core.Plain(d.Version), core.Plain(core.Size(d.Bytes)), core.Plain(d.Turn), core.Plain(d.At), core.Plain(d.Digest[:min(len(d.Digest), 12)]), verdictCell(d.Verdict), core.Plain(core.OneLine(d.Description, show.WidestWait))})
 		}
-		p.Table([]string{"NAME", "VERSION", "SIZE", "TURN", "AT", "SHA-256", ""}, rows)
+		p.Table([]string{"NAME", "VERSION", "SIZE", "TURN", "AT", "SHA-256", "VERDICT", ""}, rows)
 	})
+}
+
+// verdictCell is empty if nobody has judged the file.
+func verdictCell(v *protocol.FileVerdict) core.Cell {
+	if v == nil {
+		return core.Plain("")
+	}
+	return core.Painted(verdictColour(v.Outcome), verdictText(*v))
+}
+
+func verdictColour(o protocol.Outcome) core.Style {
+	switch o {
+	case protocol.Accept:
+		return core.Green
+	case protocol.Revise:
+		return core.Yellow
+	}
+	return core.Red
+}
+
+// verdictText says in a line what was said of a file, and by whom.
+func verdictText(v protocol.FileVerdict) string {
+	if v.Expired {
+		return "expired"
+	}
+	word := map[protocol.Outcome]string{protocol.Accept: "accepted", protocol.Revise: "to be revised"}[v.Outcome]
+	return core.OneLine(cmp.Or(word, "declined")+" by "+v.By, 60)
+}
+
+// showVerdicts prints a line for each verdict on a delivered file.
+func showVerdicts(p *core.Printer, all []protocol.FileVerdict) {
+	for _, v := range all {
+		p.Printf("verdict %s on %s (SHA-256 %s): %s", v.Approval, core.Clean(v.Name), core.Clean(v.SHA256), p.Paint(verdictColour(v.Outcome), core.Clean(verdictText(v))))
+		if text := cmp.Or(v.Comments, v.Reason); text != "" {
+			p.Printf(": %s", core.Clean(core.OneLine(text, 200)))
+		}
+		p.Printf("\n")
+	}
 }
 
 func getDeliverable(ctx context.Context, a *core.App, id, name string, version int, to string, force bool) error {

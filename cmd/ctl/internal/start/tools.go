@@ -14,10 +14,14 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-type toolFlags struct{ names string }
+type toolFlags struct {
+	names   string
+	verdict bool
+}
 
 func (f *toolFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(&f.names, "tools", "none", "tools that codex may call: NAMES of ask_human (asks you a question), deliver (hands over a file), finish (says that the task is done, or that it failed: then the turn fails), report_progress (says how far it is), separated by commas; or all; or none. Instead of these, or as one more item, the `FILE` (.yaml, .yml or .json) with tools of your own")
+	c.Flags().BoolVar(&f.verdict, "deliver-verdict", false, "a person judges each file that codex hands over with the tool deliver: accept, revise with comments, or decline (ctl approval); codex waits for the verdict")
 }
 
 // set takes names of our tools, and the file of a team's, which is told from a name by its
@@ -50,6 +54,9 @@ func (f *toolFlags) set(opt *session.Options) error {
 		}
 		slices.Sort(names) // equal sets are equal requests
 		opt.Tools = names
+	}
+	if opt.Verdict = f.verdict; f.verdict && !slices.Contains(opt.Tools, protocol.ToolDeliver) {
+		return core.Usage("--deliver-verdict: the session does not offer the tool deliver").Hinted("--tools deliver, or --tools all")
 	}
 	return nil
 }
