@@ -213,7 +213,7 @@ func tellToClose(ctx context.Context, a *core.App, t *conn.Conn, id string, disc
 	msg := conn.Delivery{Doing: doing, Session: id, Name: protocol.SignalClose, Msg: protocol.Close{By: core.Person(), Discard: discard}, Again: true,
 		Check: func(protocol.SessionDetail) error { return nil }}
 	var v protocol.SessionView
-	_, err := msg.Deliver(ctx, t, &v)
+	_, err := msg.Deliver(ctx, t.Conn, &v)
 	if err == nil {
 		return protocol.Closing, nil
 	}
