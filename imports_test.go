@@ -237,6 +237,7 @@ var floors = []floor{
 		"internal/lease":  {"internal/kit"},
 		"internal/ruling": {"internal/kit"},
 		"internal/admit":  {"internal/kit"},
+		"newer":           nil,
 		"session":         {"internal/kit", "internal/lease", "internal/ruling", "internal/admit"},
 		"hostpool":        {"internal/kit", "internal/lease"},
 		"seed":            {"internal/kit", "internal/lease", "internal/ruling"},

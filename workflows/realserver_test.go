@@ -22,6 +22,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
@@ -35,6 +36,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/newer"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -137,6 +139,10 @@ type real struct {
 	host  *standIn
 	store *store.Store // for batches
 	every kit.Intervals
+	// knows has the features of workers that are started later; nil means all. log gets what
+	// they leave to newer workers.
+	knows []string
+	log   *slog.Logger
 
 	workers []worker.Worker
 }
@@ -173,7 +179,7 @@ func (r *real) work() (stop func()) {
 	r.t.Helper()
 	w := worker.New(r.c, r.queue, worker.Options{
 		Identity: neutral, MaxHeartbeatThrottleInterval: 3 * time.Second, WorkerStopTimeout: 5 * time.Second,
-		DeadlockDetectionTimeout: 10 * time.Second,
+		DeadlockDetectionTimeout: 10 * time.Second, Interceptors: []interceptor.WorkerInterceptor{r.newer()},
 	})
 	register(w, r.every)
 	w.RegisterActivity(r.host)
@@ -194,6 +200,17 @@ func (r *real) work() (stop func()) {
 	once := &stopOnce{Worker: w}
 	r.workers = append(r.workers, once)
 	return once.Stop
+}
+
+func (r *real) newer() interceptor.WorkerInterceptor {
+	opts := newer.Options{Features: r.knows, Logger: r.log}
+	if opts.Features == nil {
+		opts.Features = protocol.Features()
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.New(slog.DiscardHandler)
+	}
+	return newer.Interceptor(opts)
 }
 
 type stopOnce struct {

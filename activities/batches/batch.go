@@ -210,7 +210,11 @@ func sessionInput(in StartItemsInput, it protocol.BatchItem, opt protocol.BatchO
 	if in.By != "" {
 		options["by"] = in.By
 	}
-	return json.Marshal(map[string]any{"id": session, "options": options, "first": it.First})
+	out := map[string]any{"id": session, "options": options, "first": it.First}
+	if requires := protocol.Requires(options); len(requires) > 0 {
+		out["requires"] = requires
+	}
+	return json.Marshal(out)
 }
 
 // startedBefore finds out whether this activity started the session, or something else did.

@@ -34,6 +34,7 @@ import (
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/snapshots/chunks"
 	"fairlead.dev/fairlead/workflows"
+	"fairlead.dev/fairlead/workflows/newer"
 )
 
 // throttle is the longest pause between heartbeats that reach the server. The SDK's 60 s
@@ -60,8 +61,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 
 	who := &presence{status: api.Status{
 		PID: os.Getpid(), Version: version.String(), Codex: conf.Codex.Version, Zone: conf.Zone,
-		TaskQueues: []string{protocol.TaskQueueOf(conf.Zone)},
-		Store:      api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
+		TaskQueues: []string{protocol.TaskQueueOf(conf.Zone)}, Features: protocol.Features(),
+		Store: api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
 	keeper, err := keeperOf(ctx, conf, blobs, log)
@@ -190,7 +191,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       []interceptor.WorkerInterceptor{newer.Interceptor(newer.Options{Features: protocol.Features(), Logger: log, Metrics: metrics}), authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

@@ -73,16 +73,19 @@ func (e *Error) hinted(hint string) *Error {
 
 // Status describes a worker.
 type Status struct {
-	Identity   string    `json:"identity"`
-	PID        int       `json:"pid"`
-	Version    string    `json:"version"`
-	Codex      string    `json:"codex"`
-	Zone       string    `json:"zone"`
-	TaskQueues []string  `json:"task_queues"`
-	API        string    `json:"api"`
-	Store      StoreInfo `json:"store"`
-	StartedAt  time.Time `json:"started_at"`
-	Now        time.Time `json:"now"` // by the worker's clock
+	Identity   string   `json:"identity"`
+	PID        int      `json:"pid"`
+	Version    string   `json:"version"`
+	Codex      string   `json:"codex"`
+	Zone       string   `json:"zone"`
+	TaskQueues []string `json:"task_queues"`
+	// Features are the options of sessions that the worker knows, of those that are announced
+	// (protocol.Features). Workers before v0.2 do not say.
+	Features  []string  `json:"features,omitempty"`
+	API       string    `json:"api"`
+	Store     StoreInfo `json:"store"`
+	StartedAt time.Time `json:"started_at"`
+	Now       time.Time `json:"now"` // by the worker's clock
 	// Ready is false until the worker polls Temporal; Waits says what it waits for.
 	Ready bool   `json:"ready"`
 	Waits string `json:"waits,omitempty"`

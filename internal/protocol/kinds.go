@@ -168,6 +168,10 @@ const ErrTypeHostFlood = "host_flood"
 // now. Its content counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"
 
+// ErrTypeNewer means that the worker does not know a feature that the session requires. Any
+// other worker may.
+const ErrTypeNewer = "newer_worker"
+
 // ErrTypeOldIdentity means that the worker has no identity for which a seed is encrypted.
 const ErrTypeOldIdentity = "old_identity_missing"
 

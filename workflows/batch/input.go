@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // Input starts a Batch workflow.
@@ -23,7 +24,22 @@ type Input struct {
 	// Carry is the state of the former run or, with Retry, of the ended batch.
 	Carry *BatchState          `json:"carry,omitempty"`
 	Retry *protocol.RetryBatch `json:"retry,omitempty"`
+
+	newer string // a field that this program does not know
 }
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *Input) UnmarshalJSON(raw []byte) (err error) {
+	type plain Input
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input.
+func (in Input) Required() []string { return nil }
+
+// Unknown implements newer.Input.
+func (in Input) Unknown() []string { return kit.Newer(in.newer) }
 
 // End is the result of a Batch workflow.
 type End struct {

@@ -18,7 +18,22 @@ import (
 type Input struct {
 	Zone  string `json:"zone"`
 	Carry *State `json:"carry,omitempty"`
+
+	newer string // a field that this program does not know
 }
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *Input) UnmarshalJSON(raw []byte) (err error) {
+	type plain Input
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input.
+func (in Input) Required() []string { return nil }
+
+// Unknown implements newer.Input.
+func (in Input) Unknown() []string { return kit.Newer(in.newer) }
 
 // State is all that a pool carries across continue-as-new.
 type State struct {

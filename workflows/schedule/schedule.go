@@ -37,6 +37,27 @@ type FireInput struct {
 	// Groups are those that the login of By named. The worker sets them when it admits the
 	// start.
 	Groups []string `json:"groups,omitempty"`
+
+	newer string // a field that this program does not know
+}
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *FireInput) UnmarshalJSON(raw []byte) (err error) {
+	type plain FireInput
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input.
+func (in FireInput) Required() []string { return nil }
+
+// Unknown implements newer.Input.
+func (in FireInput) Unknown() []string {
+	all := kit.Newer(in.newer)
+	if in.Session != nil {
+		all = append(all, in.Session.Unknown()...)
+	}
+	return all
 }
 
 // Stands implements authority.StandingCommand. An act counts once.

@@ -20,7 +20,22 @@ import (
 type PoolInput struct {
 	Name  string     `json:"name"`
 	Carry *PoolState `json:"carry,omitempty"`
+
+	newer string // a field that this program does not know
 }
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *PoolInput) UnmarshalJSON(raw []byte) (err error) {
+	type plain PoolInput
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input.
+func (in PoolInput) Required() []string { return nil }
+
+// Unknown implements newer.Input.
+func (in PoolInput) Unknown() []string { return kit.Newer(in.newer) }
 
 // PoolState is what a SeedPool carries across continue-as-new.
 type PoolState struct {

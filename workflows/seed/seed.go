@@ -19,7 +19,22 @@ import (
 type Input struct {
 	Name  string `json:"name"`
 	Carry *State `json:"carry,omitempty"`
+
+	newer string // a field that this program does not know
 }
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *Input) UnmarshalJSON(raw []byte) (err error) {
+	type plain Input
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input.
+func (in Input) Required() []string { return nil }
+
+// Unknown implements newer.Input.
+func (in Input) Unknown() []string { return kit.Newer(in.newer) }
 
 // State is what a Seed carries across continue-as-new.
 type State struct {

@@ -249,7 +249,7 @@ func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d due
 	for range followUpTries {
 		s.st.Follow.N++
 		id = followUpID(s.id, r.Name, s.st.Follow.N)
-		in := Input{ID: id, Options: s.followUpOptions(r, snapshot), First: &protocol.Message{ID: "follow-up", Text: r.Prompt, By: s.opt.By}}
+		in := NewInput(id, s.followUpOptions(r, snapshot), &protocol.Message{ID: "follow-up", Text: r.Prompt, By: s.opt.By})
 		if s.admission.Signed {
 			in.Judged, in.Groups = s.st.Follow.Owner, s.st.Follow.Groups
 		}

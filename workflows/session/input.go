@@ -1,27 +1,59 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// Input starts a Session workflow. Only continue-as-new sets Carry.
+// Input starts a Session workflow. Only continue-as-new sets Carry. NewInput makes one.
 type Input struct {
-	ID      string            `json:"id"`
-	Options Options           `json:"options"`
-	First   *protocol.Message `json:"first,omitempty"`
-	Carry   *State            `json:"carry,omitempty"`
-	Auth    *protocol.Auth    `json:"auth,omitempty"` // who starts it
+	ID string `json:"id"`
+	// Requires names the features that a worker must know to run the session. See
+	// protocol.Requires.
+	Requires []string          `json:"requires,omitempty"`
+	Options  Options           `json:"options"`
+	First    *protocol.Message `json:"first,omitempty"`
+	Carry    *State            `json:"carry,omitempty"`
+	Auth     *protocol.Auth    `json:"auth,omitempty"` // who starts it
 	// Judged is the principal whose schedule or session starts it, if that was judged. Workers
 	// set it.
 	Judged string `json:"judged,omitempty"`
 	// Groups are those that the login of Judged named. Only what a schedule or a session starts
 	// has them, and counts them: there a worker wrote the input.
 	Groups []string `json:"groups,omitempty"`
+
+	newer string // a field that this program does not know
 }
+
+// NewInput returns what starts a session, with the features that its options use.
+func NewInput(id string, opt Options, first *protocol.Message) Input {
+	//workflowcheck:ignore // JSON is a pure function
+	return Input{ID: id, Requires: protocol.Requires(opt), Options: opt, First: first}
+}
+
+// UnmarshalJSON notes a field that this program does not know.
+func (in *Input) UnmarshalJSON(raw []byte) (err error) {
+	type plain Input
+	in.newer, err = kit.Known(raw, (*plain)(in))
+	return err
+}
+
+// Required implements newer.Input. A program may start a session without naming what it
+// requires.
+func (in Input) Required() []string {
+	//workflowcheck:ignore // JSON is a pure function
+	all := append(slices.Clone(in.Requires), protocol.Requires(in.Options)...)
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// Unknown implements newer.Input.
+func (in Input) Unknown() []string { return kit.Newer(in.newer) }
 
 // Options are a person's choices. If SeedPool is set, Seed stays empty.
 type Options struct {

@@ -203,7 +203,9 @@ func (s *session) rollOver() error {
 	if err := s.keepCreation(); err != nil {
 		return err
 	}
-	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, Input{ID: s.id, Options: s.opt, Carry: s.st})
+	next := NewInput(s.id, s.opt, nil)
+	next.Carry = s.st
+	return workflow.NewContinueAsNewError(s.ctx, protocol.TypeSession, next)
 }
 
 // keepCreation puts the time of creation into the memo for lists, because later runs have

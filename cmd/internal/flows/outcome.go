@@ -17,7 +17,7 @@ func codeOf(kind string) int {
 	case "host_not_found", "seed_not_found", protocol.RefusedNotFound:
 		return errkind.ExitNotFound
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
-		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, "no_pool", "timeout":
+		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, protocol.ErrTypeNewer, "no_pool", "timeout":
 		return errkind.ExitUnreachable
 	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState, protocol.RefusedForbidden:
 		return errkind.ExitRefused

@@ -70,9 +70,21 @@ func (t *Conn) CheckNames(ctx context.Context, opt *session.Options) error {
 		}
 	}
 	if opt.SeedPool != "" {
-		return t.SeedPool(ctx, opt.SeedPool)
+		if err := t.SeedPool(ctx, opt.SeedPool); err != nil {
+			return err
+		}
+	}
+	if of, ok := t.Side.(Asks); ok {
+		return of.Understood(ctx, opt.Zone, protocol.Requires(*opt))
 	}
 	return nil
+}
+
+// Asks is a Side that can ask the workers of a zone.
+type Asks interface {
+	// Understood refuses a session if a worker of its zone is known to drop options that the
+	// session requires.
+	Understood(ctx context.Context, zone string, requires []string) error
 }
 
 // WorkflowOptions returns the options of a session's workflow.
@@ -97,6 +109,7 @@ func (t *Conn) StartSession(ctx context.Context, id string, in session.Input, k 
 	if err := k.Take(ctx, t, in.Options.Zone); err != nil {
 		return false, err
 	}
+	in.Requires = protocol.Requires(in.Options)
 	start := WorkflowOptions(id, in.Options)
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)

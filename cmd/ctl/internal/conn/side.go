@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	gate "fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/config"
@@ -13,6 +14,8 @@ import (
 
 // side is what ctl decides about a connection: its flags and its config say it.
 type side struct{ t *Conn }
+
+var _ flows.Asks = side{}
 
 func (s side) Wait(def time.Duration) time.Duration { return s.t.App.Wait(def) }
 func (s side) Note(format string, args ...any)      { s.t.App.Note(format, args...) }
@@ -38,4 +41,8 @@ func (s side) Keeper() *gate.Keeper {
 	}
 	k.AllowBefore(time.Now().AddDate(1, 0, 0)) // workers say which runs go on
 	return k
+}
+
+func (s side) Understood(ctx context.Context, zone string, requires []string) error {
+	return s.t.Understood(ctx, zone, requires)
 }

@@ -252,7 +252,15 @@ func Workers(ctx context.Context, a *core.App, t *Conn) (views []WorkerView, sta
 	if err != nil {
 		return nil, nil, err
 	}
-	polls, err := t.Pollers(ctx, conf.Zone)
+	return workersOf(ctx, a, t, conf.Zone)
+}
+
+func workersOf(ctx context.Context, a *core.App, t *Conn, zone string) (views []WorkerView, statuses []api.Status, err error) {
+	conf, err := a.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	polls, err := t.Pollers(ctx, zone)
 	if err != nil {
 		return nil, nil, err
 	}

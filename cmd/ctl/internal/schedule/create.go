@@ -278,7 +278,8 @@ func (f *fired) scheduled(a *core.App, name string) (*scheduled, error) {
 			if err == nil {
 				err = start.KeepGiven(ctx, a, t, folder, &opt)
 			}
-			in.Session = &session.Input{Options: opt, First: &m}
+			of := session.NewInput("", opt, &m) // each firing has an id of its own
+			in.Session = &of
 			return err
 		},
 	}, nil

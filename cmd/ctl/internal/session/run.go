@@ -123,7 +123,7 @@ func begin(ctx context.Context, a *core.App, t *conn.Conn, id string, opt sessio
 	start.WorkflowExecutionErrorWhenAlreadyStarted = true
 	k.Mark(&start)
 	doing := "start session " + id
-	run, err := t.Start(ctx, doing, start, protocol.TypeSession, session.Input{ID: id, Options: opt, First: &m})
+	run, err := t.Start(ctx, doing, start, protocol.TypeSession, session.NewInput(id, opt, &m))
 	if err == nil {
 		return acc, false, taken(ctx, t, doing, run, acc)
 	}

@@ -15,7 +15,7 @@ import (
 
 // Session starts a session without a message; there says that the same request already did.
 func Session(ctx context.Context, t *conn.Conn, id string, opt session.Options, k *conn.Keyed) (there bool, err error) {
-	return t.StartSession(ctx, id, session.Input{ID: id, Options: opt}, k)
+	return t.StartSession(ctx, id, session.NewInput(id, opt, nil), k)
 }
 
 // Prompt returns the argument, or standard input for "-".

@@ -1,0 +1,142 @@
+package newer
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	commonpb "go.temporal.io/api/common/v1"
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/version"
+)
+
+// Metric counts the tasks that were left to newer workers, with the label kind: workflow or
+// activity.
+const Metric = "fairlead_left_to_newer"
+
+// header names what the session of an activity requires: a JSON list.
+const header = "fairlead-requires"
+
+// pause is before the next attempt at an activity, which any worker of the queue may get.
+const pause = 2 * time.Second
+
+// An Input of a workflow may have been written by a newer program.
+type Input interface {
+	// Required returns the names of features that the workflow uses.
+	Required() []string
+	// Unknown returns the fields that this program does not know.
+	Unknown() []string
+}
+
+// Options are of an Interceptor.
+type Options struct {
+	Features []string // that this worker knows
+	Logger   *slog.Logger
+	Metrics  client.MetricsHandler // may be nil
+}
+
+// Interceptor returns the interceptor of a worker. It must come before all that reads inputs,
+// since a signature does not match an input that was decoded without some of its fields.
+func Interceptor(opts Options) interceptor.WorkerInterceptor { return &guard{Options: opts} }
+
+type guard struct {
+	interceptor.WorkerInterceptorBase
+	Options
+}
+
+func (g *guard) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, guard: g}
+}
+
+func (g *guard) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+	return &activities{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, guard: g}
+}
+
+// left tells the operator. Loggers and metrics of workflows are silent in replays, and a worker
+// mostly meets such a workflow in one.
+func (g *guard) left(kind, what string, lacks []string) {
+	g.Logger.Error("left to a newer worker: this one does not know all that it needs", "kind", kind, "of", what, "lacks", strings.Join(lacks, ", "), "version", version.String())
+	if g.Metrics != nil {
+		g.Metrics.WithTags(map[string]string{"kind": kind}).Counter(Metric).Inc(1)
+	}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+	guard    *guard
+	requires []string
+}
+
+func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, of: i})
+}
+
+// ExecuteWorkflow fails the task of a workflow that this worker would only half understand.
+func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
+	var lacks []string
+	for _, arg := range in.Args {
+		if of, ok := arg.(Input); ok {
+			i.requires = append(i.requires, of.Required()...)
+			lacks = append(lacks, of.Unknown()...)
+		}
+	}
+	if lacks = append(protocol.Lacking(i.requires, i.guard.Features), lacks...); len(lacks) > 0 {
+		id := workflow.GetInfo(ctx).WorkflowExecution.ID
+		//workflowcheck:ignore // it logs and counts, and the task fails
+		i.guard.left("workflow", id, lacks)
+		panic(fmt.Errorf("%s needs what this worker (version %s) does not know: %s. It waits for a newer worker, and nothing of it is dropped: bring all workers of its zone up to date",
+			id, version.String(), strings.Join(lacks, ", ")))
+	}
+	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+	of *inbound
+}
+
+// ExecuteActivity says in the activity's header what its worker must know.
+func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, args ...any) workflow.Future {
+	if h := interceptor.WorkflowHeader(ctx); len(o.of.requires) > 0 && h != nil {
+		//workflowcheck:ignore // JSON is a pure function
+		if data, err := json.Marshal(o.of.requires); err == nil {
+			h[header] = &commonpb.Payload{Metadata: map[string][]byte{converter.MetadataEncoding: []byte(converter.MetadataEncodingJSON)}, Data: data}
+		}
+	}
+	return o.Next.ExecuteActivity(ctx, activityType, args...)
+}
+
+type activities struct {
+	interceptor.ActivityInboundInterceptorBase
+	guard *guard
+}
+
+func (a *activities) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {
+	var requires []string
+	if p := interceptor.Header(ctx)[header]; p != nil {
+		if err := json.Unmarshal(p.GetData(), &requires); err != nil {
+			return nil, temporal.NewApplicationErrorWithOptions("read what the activity requires: "+err.Error(), protocol.ErrTypeNewer, temporal.ApplicationErrorOptions{NextRetryDelay: pause})
+		}
+	}
+	lacks := protocol.Lacking(requires, a.guard.Features)
+	if len(lacks) == 0 {
+		return a.Next.ExecuteActivity(ctx, in)
+	}
+	info := activity.GetInfo(ctx)
+	a.guard.left("activity", info.WorkflowExecution.ID+" "+info.ActivityType.Name, lacks)
+	p := protocol.Problem{
+		Kind: protocol.ErrTypeNewer, Passing: true, Hint: "bring all workers of the zone up to date",
+		Message: fmt.Sprintf("the session needs what this worker (version %s) does not know: %s; another worker may do it", version.String(), strings.Join(lacks, ", ")),
+	}
+	return nil, temporal.NewApplicationErrorWithOptions(p.Message, p.Kind, temporal.ApplicationErrorOptions{NextRetryDelay: pause, Details: []any{p}})
+}
