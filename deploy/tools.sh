@@ -58,6 +58,7 @@ programs() {
 		fish fish
 		tcsh tcsh
 		mksh mksh
+		tmux tmux
 		ps procps
 		npm npm
 	EOF

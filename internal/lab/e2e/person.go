@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -27,6 +28,17 @@ type Person struct {
 // At starts ctl at a terminal.
 func At(t *testing.T, args ...string) *Person {
 	t.Helper()
+	return at(t, nil, args)
+}
+
+// AtLines starts ctl at a terminal at which people type lines, not keys.
+func AtLines(t *testing.T, args ...string) *Person {
+	t.Helper()
+	return at(t, []string{"FAIRLEAD_ACCESSIBLE=1"}, args)
+}
+
+func at(t *testing.T, env, args []string) *Person {
+	t.Helper()
 	end, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -44,6 +56,7 @@ func At(t *testing.T, args ...string) *Person {
 		t.Fatal(err)
 	}
 	c := Lab.Command(Within(t), args...)
+	c.Env = append(slices.Clone(c.Env), env...)
 	p := &Person{t: t, end: end, Cmd: c, Done: make(chan error, 1)}
 	c.Stdin, c.Stdout, c.Stderr = tty, tty, tty
 	if err := c.Start(); err != nil {

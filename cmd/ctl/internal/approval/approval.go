@@ -263,14 +263,38 @@ func decideCommand(a *core.App, outcome, short string) *cobra.Command {
 type filling func(ctx context.Context, t *conn.Conn, seen *protocol.Approval, d *protocol.Decide) error
 
 func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) error {
-	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
-	session, err := sessionOf(d.Approval)
-	if err != nil {
+	if _, err := sessionOf(d.Approval); err != nil {
 		return err
 	}
 	t, err := conn.Open(ctx, a)
 	if err != nil {
 		return err
+	}
+	word := func(ap protocol.Approval) string { // the person may have declined instead
+		if ap.Decision != nil {
+			return ap.Decision.Outcome
+		}
+		return d.Outcome
+	}
+	ap, err := carryOut(ctx, a, t, d, fill)
+	if err != nil {
+		return err
+	}
+	return a.Print().Show(ap, func(p *core.Printer) {
+		p.Printf("%s %s: %s\n", ap.ID, word(ap), ap.State)
+		if text := signedText(ap); text != "" {
+			p.Printf("%s\n", core.Clean(text))
+		}
+	})
+}
+
+// carryOut is the one way that a decision goes, whoever gives it and where: it is checked,
+// signed where that is asked for, and sent, and its acknowledgement is waited for.
+func carryOut(ctx context.Context, a *core.App, t *conn.Conn, d protocol.Decide, fill filling) (none protocol.Approval, err error) {
+	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
+	session, err := sessionOf(d.Approval)
+	if err != nil {
+		return none, err
 	}
 	// The feed must start before the decision, or ctl could miss the acknowledgement.
 	msg := conn.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, Again: true}
@@ -280,26 +304,26 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		if ap, perr := conn.Pick(seen.Approvals, doing, d.Approval); perr == nil {
 			asked = &ap
 		} else if d.Digest == "" || fill != nil {
-			return perr
+			return none, perr
 		}
 	}
 	if d.Digest == "" && err != nil {
-		return withDigestHint(err, d)
+		return none, withDigestHint(err, d)
 	}
 	if asked != nil {
 		if err := digestOf(ctx, a, t, doing, asked, &d); err != nil {
-			return err
+			return none, err
 		}
 	}
 	if fill != nil {
 		// Wrong answers must not hide that the approval is decided.
 		if asked != nil {
 			if err := conn.StillOpen(doing, *asked, d); err != nil {
-				return err
+				return none, err
 			}
 		}
 		if err := fill(ctx, t, asked, &d); err != nil {
-			return err
+			return none, err
 		}
 		doing = d.Outcome + " approval " + d.Approval // the person may have declined
 		msg.Doing = doing
@@ -309,7 +333,7 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 		serr = sign(ctx, a, t, doing, asked, &d)
 	}
 	if serr != nil {
-		return serr
+		return none, serr
 	}
 	msg.Msg, msg.Check = d, conn.Decidable(doing, d)
 	fctx, stop := context.WithCancel(ctx)
@@ -318,23 +342,18 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	var ap protocol.Approval
 	kept, err := msg.Send(ctx, t.Conn, seen, answered, err, &ap)
 	if err != nil {
-		return err
+		return none, err
 	}
 	if kept {
 		if ap, err = keptDecision(ctx, t, msg, seen, d); err != nil {
-			return err
+			return none, err
 		}
 	}
 	ap = awaitAck(ctx, t, ap, heard, a.Wait(conn.AnswerWait)-time.Since(began))
 	if err := conn.Ours(doing, ap, d); err != nil {
-		return err
+		return none, err
 	}
-	return a.Print().Show(ap, func(p *core.Printer) {
-		p.Printf("%s %s: %s\n", ap.ID, d.Outcome, ap.State)
-		if text := signedText(ap); text != "" {
-			p.Printf("%s\n", core.Clean(text))
-		}
-	})
+	return ap, nil
 }
 
 // withDigestHint adds how to decide while the request cannot be read.
@@ -421,9 +440,9 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *li
 	return ap
 }
 
-// answerWhileOpen waits for a line typed after since, or until the approval is no longer
-// open: elsewhere says why.
-func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, since time.Time) (line, elsewhere string, err error) {
+// answerWhileOpen waits for a line typed after since, or a key, or until the approval is no
+// longer open: elsewhere says why.
+func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, since time.Time, keys bool) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
 	looking := false
@@ -437,8 +456,12 @@ func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol
 				return "", "", core.NeedsPerson("approval %s is open and standard input has ended", ap.ID).
 					Hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
 			}
-			if s.At.Before(since) {
+			if s.At.Before(since) || s.Key != keys {
 				continue
+			}
+			if s.Key && s.Text == "^D" {
+				return "", "", core.NeedsPerson("approval %s is open and standard input has ended", ap.ID).
+					Hinted("`ctl approval show %s`; the session goes on and waits", ap.ID)
 			}
 			return s.Text, "", nil
 		case elsewhere := <-looked:
@@ -472,19 +495,34 @@ func decidedElsewhere(ctx context.Context, t *conn.Conn, ap protocol.Approval) s
 
 func watchCommand(a *core.App) *cobra.Command {
 	var session string
+	var plain bool
 	c := &cobra.Command{
 		Use: "watch", Short: "show approvals as they come, and decide them", Args: cobra.NoArgs,
-		Long:    "Shows open approvals as they come and asks for each at the terminal. Ends on ^C.",
-		Example: "  ctl approval watch",
+		Long: `Shows open approvals in full screen, those that expire first at the top: the command or the
+diff, where, the model's claim, the time left, and the transcript of the session. One key
+decides; ? shows the keys. Ends on q or ^C; approvals go on waiting.
+
+With --plain it shows them as they come and asks for each in lines, as it does where the
+screen is read aloud (FAIRLEAD_ACCESSIBLE=1). Without a terminal it prints them.`,
+		Example: "  ctl approval watch\n  ctl approval watch --plain --session release-42",
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := conn.Open(c.Context(), a)
 			if err != nil {
 				return err
 			}
+			if session != "" {
+				if err := core.CheckName("session id", session); err != nil {
+					return err
+				}
+			}
+			if !plain && a.Flags.Output != "json" && a.MayAsk() && core.IsTerminal(a.Out) && !core.Accessible() {
+				return showInbox(c.Context(), a, t, session)
+			}
 			return watchApprovals(c.Context(), a, t, session)
 		},
 	}
 	c.Flags().StringVar(&session, "session", "", "only this session's")
+	c.Flags().BoolVar(&plain, "plain", false, "no full screen: print approvals and ask for each as it comes")
 	return c
 }
 

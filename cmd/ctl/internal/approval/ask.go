@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/term"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -25,13 +27,29 @@ type asking struct {
 	// line prompts for a line, which is not shown if secret. It returns errElsewhere once
 	// the approval is no longer open.
 	line func(prompt string, secret bool) (string, error)
+	// press prompts for a key, and returns as line does. It is nil where people type lines.
+	press func(prompt string) (string, error)
+	// page shows a text page by page; nil prints it.
+	page func(title string, text []term.Line) error
 	// unsure is why the digest cannot be checked, or nil.
 	unsure *unsure
+	at     place
+	width  int
+	rows   int    // for what is asked
+	more   string // where more of it is, if not behind v
 }
 
 func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) *asking {
 	p, since := core.NewPrinter(a.Err, false), time.Now()
-	return &asking{p: p, ap: ap,
+	hear := func(keys bool) (string, error) {
+		s, elsewhere, err := answerWhileOpen(ctx, a, t, ap, since, keys)
+		if err == nil && elsewhere != "" {
+			p.Printf("\n%s\n", p.Paint(core.Dim, elsewhere))
+			a.Strayed, err = time.Now(), errElsewhere
+		}
+		return s, err
+	}
+	q := &asking{p: p, ap: ap,
 		line: func(prompt string, secret bool) (string, error) {
 			if secret { // before the prompt
 				show, err := a.HideTyping()
@@ -41,23 +59,81 @@ func newAsking(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Appro
 				defer show()
 			}
 			p.Printf("%s ", p.Paint(core.Bold, prompt))
-			s, elsewhere, err := answerWhileOpen(ctx, a, t, ap, since)
-			if err == nil && elsewhere != "" {
-				p.Printf("\n%s\n", p.Paint(core.Dim, elsewhere))
-				a.Strayed, err = time.Now(), errElsewhere
-			}
+			s, err := hear(false)
 			if !secret {
 				s = strings.TrimSpace(s)
 			}
 			return s, err
 		},
+		page: func(title string, text []term.Line) error { return term.Page(ctx, a, title, text) },
 	}
+	width, height := core.TerminalSize(a.Err)
+	q.width, q.rows = width-1, max(height-14, 8)
+	if !core.Accessible() && core.IsTerminal(a.In) {
+		q.press = func(prompt string) (string, error) {
+			lines, err := a.Keys()
+			if err != nil {
+				return "", err
+			}
+			defer lines()
+			p.Printf("%s ", p.Paint(core.Bold, prompt))
+			key, err := hear(true)
+			if err == nil && len([]rune(key)) == 1 {
+				p.Printf("%s", key)
+			}
+			p.Printf("\n")
+			return key, err
+		}
+	}
+	return q
+}
+
+// key asks for one key, or for a line with it where people type lines.
+func (q *asking) key(prompt string) (string, error) {
+	if q.press != nil {
+		return q.press(prompt + " >")
+	}
+	s, err := q.line(prompt+", then Enter >", false)
+	return strings.ToLower(s), err
+}
+
+// show prints the card, with as much of what is asked as fits.
+func (q *asking) show() {
+	c := card{q.ap, q.at}
+	q.p.Printf("\n%s %s %s\n", q.p.Paint(core.Yellow, "?"), q.p.Paint(core.Bold, core.OneLine(c.headline(), 200)), q.p.Paint(core.Dim, "· "+q.ap.ID))
+	some, more := term.Bounded(c.asked(), q.rows, q.width)
+	term.Print(q.p, some)
+	if more > 0 {
+		q.p.Printf("%s\n", q.p.Paint(core.Yellow, fmt.Sprintf("… %d more lines: %s", more, cmp.Or(q.more, "press v to page"))))
+	}
+	term.Print(q.p, term.Wrap(c.facts(time.Now()), q.width))
+	if q.unsure != nil {
+		q.p.Printf("%s\n", q.p.Paint(core.Yellow, "its digest cannot be checked: "+q.unsure.Error()))
+	}
+}
+
+// ShowCard prints an open approval as a terminal shows it to whoever only looks on.
+func ShowCard(p *core.Printer, ap protocol.Approval, d protocol.SessionDetail) {
+	width, height := core.TerminalSize(p.W)
+	q := &asking{p: p, ap: ap, at: placeOf(d), width: width - 1, rows: max(height-14, 8)}
+	q.more = fmt.Sprintf("`ctl approval show %s` has them", ap.ID)
+	q.show()
+}
+
+// placeFor asks where a session works. Without an answer, paths are shown whole.
+func placeFor(ctx context.Context, t *conn.Conn, session string) place {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	var d protocol.SessionDetail
+	if _, err := t.AskEither(ctx, "look at session "+session, protocol.SessionID(session), protocol.QueryDetail, &d); err != nil {
+		return place{}
+	}
+	return placeOf(d)
 }
 
 // DecideInline asks at the terminal. again is true if the decision did not count and the
 // approval is still open.
 func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval) (again bool, err error) {
-	a.DropTyped() // typed before the question was shown
 	ap, err = wholeAndChecked(ctx, a, t, "ask about approval "+ap.ID, ap)
 	var open *unsure
 	var refused *core.Error
@@ -70,12 +146,9 @@ func DecideInline(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Ap
 		return false, err
 	}
 	q := newAsking(ctx, a, t, ap)
-	q.unsure = open
-	q.p.Printf("\n%s codex asks:\n", q.p.Paint(core.Yellow, "?"))
-	Show(q.p, ap, false)
-	if open != nil {
-		q.p.Printf("%s\n", q.p.Paint(core.Yellow, "its digest cannot be checked: "+open.Error()))
-	}
+	q.unsure, q.at = open, placeFor(ctx, t, ap.Session)
+	a.DropTyped() // typed before the question was shown
+	q.show()
 	err = collected(a, q)
 	var d protocol.Decide
 	var g given
@@ -192,17 +265,21 @@ func (q *asking) named() (bool, error) {
 type key struct {
 	letter, word, text string
 	scope              string
+	help               string
 }
 
 var keys = []key{
-	{"y", "accept", "accept", ""},
-	{"s", "grant", "give some of it", ""},
-	{"v", "revise", "revise, with comments", ""},
-	{"n", "decline", "decline", ""},
-	{"a", "accept", "always this session", "session"},
-	{"r", "amend", "accept and write the rule", ""},
-	{"c", "cancel", "cancel turn", ""},
+	{"y", "accept", "accept", "", "accept it once"},
+	{"s", "grant", "give some of it", "", "accept some of the permissions, one by one"},
+	{"e", "revise", "revise, with comments", "", "do not accept it yet, and say what is to be changed"},
+	{"n", "decline", "decline", "", "decline it; the turn goes on"},
+	{"a", "accept", "always this session", "session", "accept it, and the same request later in this session"},
+	{"r", "amend", "accept and write the rule", "", "accept it, and write the rule: codex no longer asks for what matches it"},
+	{"c", "cancel", "cancel turn", "", "decline it, and end the turn"},
 }
+
+// whyKey declines with a reason. It is one of the keys that the prompt leaves to ?.
+var whyKey = key{letter: "x", help: "decline it and say why, for the record"}
 
 func (q *asking) choose() (protocol.Decide, error) {
 	var can []key
@@ -218,14 +295,28 @@ func (q *asking) choose() (protocol.Decide, error) {
 		}
 	}
 	for {
-		s, err := q.line(strings.Join(texts, " · ")+" · d show all, then Enter >", false)
+		s, err := q.key(strings.Join(append(texts, "v page", "d digest and ids", "? help"), " · "))
 		if err != nil {
 			return protocol.Decide{}, err
 		}
-		s = strings.ToLower(s)
-		if s == "d" || s == "diff" {
-			Show(q.p, q.ap, true)
+		c := card{q.ap, q.at}
+		switch s {
+		case "d":
+			term.Print(q.p, term.Wrap(c.details(), q.width))
 			continue
+		case "v", "diff":
+			if err := q.read(c); err != nil {
+				return protocol.Decide{}, err
+			}
+			continue
+		case "?", "help":
+			q.help(can)
+			continue
+		case "x":
+			why, err := q.line("why? It goes on record; Enter leaves it out >", false)
+			return protocol.Decide{Outcome: "decline", Reason: why}, err
+		case "enter", "":
+			continue // the habit of ending with Enter
 		}
 		i := slices.IndexFunc(can, func(k key) bool {
 			return s == k.letter || s == k.word && k.scope == "" || s == "yes" && k.letter == "y" || s == "no" && k.letter == "n" || s == "always" && k.letter == "a"
@@ -249,12 +340,28 @@ func (q *asking) choose() (protocol.Decide, error) {
 	}
 }
 
+// read shows all of the request.
+func (q *asking) read(c card) error {
+	if q.page == nil {
+		term.Print(q.p, c.whole())
+		return nil
+	}
+	return q.page(q.ap.ID, c.whole())
+}
+
+func (q *asking) help(can []key) {
+	for _, k := range append(slices.Clone(can), whyKey, key{letter: "v", help: "read all of it, page by page"},
+		key{letter: "d", help: "show ids, the digest and what that covers"}) {
+		q.p.Printf("  %s  %s\n", q.p.Paint(core.Bold, k.letter), k.help)
+	}
+}
+
 func letters(keys []key) string {
 	var out []string
 	for _, k := range keys {
 		out = append(out, k.letter)
 	}
-	return strings.Join(append(out, "d"), ", ")
+	return strings.Join(append(out, "v", "d", "x", "?"), ", ")
 }
 
 func (q *asking) answers() (protocol.Decide, given, error) {
@@ -376,7 +483,7 @@ func (q *asking) some() (d protocol.Decide, ok bool, err error) {
 
 func (q *asking) yes(what string) (bool, error) {
 	for {
-		s, err := q.line(core.Clean(what)+"? [y/n]", false)
+		s, err := q.yesOrNo(core.Clean(what) + "? [y/n]")
 		if err != nil {
 			return false, err
 		}
@@ -387,6 +494,13 @@ func (q *asking) yes(what string) (bool, error) {
 			return false, nil
 		}
 	}
+}
+
+func (q *asking) yesOrNo(prompt string) (string, error) {
+	if q.press != nil {
+		return q.press(prompt)
+	}
+	return q.line(prompt, false)
 }
 
 // A single is a permission that can be given alone.

@@ -80,7 +80,7 @@ func TestSecretsAreTypedUnseen(t *testing.T) {
 }
 
 func TestPermissionsAreGivenOneByOneAtTheTerminal(t *testing.T) {
-	q, out, _ := typed(asksThat, "x", "s", "n", "y", "perhaps", "n", "y")
+	q, out, _ := typed(asksThat, "z", "s", "n", "y", "perhaps", "n", "y")
 	d, _, err := q.decide()
 	if err != nil || d.Outcome != "grant" || d.Scope != "session" {
 		t.Errorf("decided %+v (%v)\n%s", d, err, out)
@@ -107,7 +107,7 @@ func TestOnlyWhatIsOfferedCanBeChosen(t *testing.T) {
 	if d, _, err := q.decide(); err != nil || d.Outcome != "amend" {
 		t.Errorf("decided %+v (%v)", d, err)
 	}
-	if n := strings.Count(out.String(), "one of y, n, r, d"); n != 2 {
+	if n := strings.Count(out.String(), "one of y, n, r, v, d, x, ?"); n != 2 {
 		t.Errorf("it was said %d times what can be chosen:\n%s", n, out)
 	}
 	q, _, _ = typed(ap)

@@ -45,9 +45,8 @@ type App struct {
 	conf     *config.Config
 	confErr  error
 
-	linesOnce sync.Once
-	lineCh    chan typedLine
-	Strayed   time.Time // when a prompt was abandoned because its approval was no longer open
+	typing  typing
+	Strayed time.Time // when a prompt was abandoned because its approval was no longer open
 }
 
 // Print returns the printer for results, to standard output.

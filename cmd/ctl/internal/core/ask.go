@@ -1,40 +1,11 @@
 package core
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"strings"
-	"time"
 )
-
-type typedLine struct {
-	Text string
-	At   time.Time
-}
-
-// Lines returns the lines of standard input, read by one reader for the whole run. The line
-// typed for an abandoned question reaches the next one, which must check its time.
-func (a *App) Lines() <-chan typedLine {
-	a.linesOnce.Do(func() {
-		a.lineCh = make(chan typedLine)
-		go func() {
-			defer close(a.lineCh)
-			r := bufio.NewReader(a.In)
-			for {
-				s, err := r.ReadString('\n')
-				if s != "" || err == nil {
-					a.lineCh <- typedLine{strings.TrimRight(s, "\r\n"), time.Now()}
-				}
-				if err != nil {
-					return
-				}
-			}
-		}()
-	})
-	return a.lineCh
-}
 
 func (a *App) answer(ctx context.Context) (string, error) {
 	s, err := a.answerAsIs(ctx)

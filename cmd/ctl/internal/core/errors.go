@@ -17,6 +17,7 @@ const (
 	ExitTimeout     = errkind.ExitTimeout
 	ExitRefused     = errkind.ExitRefused
 	ExitPerson      = errkind.ExitPerson
+	ExitInterrupted = errkind.ExitInterrupted
 )
 
 // An Error has an exit code, a word for programs and a hint for people.

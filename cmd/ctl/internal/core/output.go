@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -35,8 +34,7 @@ type Printer struct {
 
 // NewPrinter returns a printer to w. Only terminals get colour.
 func NewPrinter(w io.Writer, asJSON bool) *Printer {
-	color := IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
-	return &Printer{W: Screen(w), JSON: asJSON, color: color && !asJSON}
+	return &Printer{W: Screen(w), JSON: asJSON, color: Colours(w) && !asJSON}
 }
 
 // Show prints v as JSON, or the output of text.

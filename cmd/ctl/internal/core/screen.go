@@ -22,6 +22,22 @@ type screen struct {
 	mu   sync.Mutex
 	w    io.Writer
 	held []byte // an unfinished character or style
+	pane *Pane  // through which all is written while it is open
+}
+
+// under makes the screen write above a pane, or itself again.
+func (s *screen) under(p *Pane) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.pane = p
+}
+
+// to returns where the screen writes.
+func (s *screen) to() io.Writer {
+	if s.pane != nil {
+		return s.pane
+	}
+	return s.w
 }
 
 // Screen returns w, escaping what is written to it if it is a terminal. Files and pipes get
@@ -86,7 +102,7 @@ func (s *screen) Write(p []byte) (int, error) {
 		out = fmt.Appendf(out, "\x1b[%sm", style[:end])
 		data = style[end+1:]
 	}
-	if _, err := s.w.Write(out); err != nil {
+	if _, err := s.to().Write(out); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -114,7 +130,7 @@ func (s *screen) flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.held) > 0 {
-		_, _ = s.w.Write(escape.Append(nil, string(s.held))) // a failure cannot be reported
+		_, _ = s.to().Write(escape.Append(nil, string(s.held))) // a failure cannot be reported
 		s.held = nil
 	}
 }

@@ -12,6 +12,21 @@ import (
 // HideTyping turns the terminal's echo off until show is called. The terminal still
 // delivers whole lines, because the reader may already wait for one.
 func (a *App) HideTyping() (show func(), err error) {
+	return a.changeTerminal(func(t *unix.Termios) {
+		t.Lflag &^= unix.ECHO
+		t.Lflag |= unix.ECHONL
+	})
+}
+
+// foreground reports whether the terminal belongs to ctl, not to the shell that has ctl in
+// the background: the system stops a process that changes the modes of another's terminal.
+func foreground(f *os.File) bool {
+	group, err := unix.IoctlGetInt(int(f.Fd()), unix.TIOCGPGRP)
+	return err != nil || group == unix.Getpgrp() // without a controlling terminal there is no background
+}
+
+// changeTerminal changes the modes of the terminal at standard input.
+func (a *App) changeTerminal(change func(*unix.Termios)) (restore func(), err error) {
 	f, ok := a.In.(*os.File)
 	if !ok {
 		return nil, errors.New("standard input is not a terminal")
@@ -21,10 +36,9 @@ func (a *App) HideTyping() (show func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	quiet := *was
-	quiet.Lflag &^= unix.ECHO
-	quiet.Lflag |= unix.ECHONL
-	if err := unix.IoctlSetTermios(fd, setTermios, &quiet); err != nil {
+	now := *was
+	change(&now)
+	if err := unix.IoctlSetTermios(fd, setTermios, &now); err != nil {
 		return nil, err
 	}
 	return func() { _ = unix.IoctlSetTermios(fd, setTermios, was) }, nil

@@ -185,10 +185,11 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 	feed := live.StartFeed(fctx, a, t, id, from)
 	defer func() { stop(); <-feed.Done }()
 	p := a.Print()
-	r := &show.Renderer{P: p}
+	r := newShowing(a, p, false, false)
+	defer r.close()
 	say := func(v any, text func(*core.Printer)) error {
 		if !p.JSON {
-			r.EndLine()
+			r.endLine()
 		}
 		return p.Show(v, text)
 	}
@@ -201,6 +202,9 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		}
 		shown = word
 		return say(stateLine{"state", v}, func(p *core.Printer) {
+			if r.live != nil && v.State != protocol.Failed {
+				return // the pane says it
+			}
 			if v.State == protocol.Failed {
 				p.Printf("%s\n", p.Paint(core.Red, "· it "+core.Clean(conn.EndText(v))))
 				return
@@ -222,14 +226,18 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		} else {
 			told = text
 		}
+		if r.live != nil {
+			return nil // the pane says it
+		}
 		return say(line, func(p *core.Printer) { p.Printf("%s\n", p.Paint(core.Dim, told)) })
 	}
+	var further show.Renderer // of which only this is used
 	reported := func(now *protocol.ProgressView) error {
 		if !p.JSON {
-			r.Progress(now)
+			r.progress(now)
 			return nil
 		}
-		if !r.Further(now) {
+		if !further.Further(now) {
 			return nil
 		}
 		return p.Show(progressLine{"progress", *now}, nil)
@@ -240,23 +248,26 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 	for {
 		select {
 		case <-ctx.Done():
-			r.EndLine()
+			r.endLine()
 			return context.Cause(ctx)
 		case <-feed.Done:
-			r.EndLine()
+			r.endLine()
 			if ctx.Err() != nil {
 				return context.Cause(ctx) // ^C ends the feed as well
 			}
 			return nil
 		case ev := <-feed.Events:
 			if ev.Kind == api.KindState {
+				if r.live != nil {
+					r.event(ev)
+				}
 				if err := errors.Join(used(ev.State), reported(protocol.ViewOfProgress(ev.State.Progress))); err != nil {
 					return err
 				}
 				continue
 			}
 			if !p.JSON {
-				r.Event(ev)
+				r.event(ev)
 				continue
 			}
 			if err := showEvent(p, ev); err != nil {
@@ -276,6 +287,7 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 		if err != nil {
 			continue
 		}
+		r.detail(d, !live)
 		if err := state(d.View); err != nil {
 			return err
 		}
@@ -288,7 +300,13 @@ func followSession(ctx context.Context, a *core.App, id string, from int64) erro
 			}
 			asked[ap.ID] = true
 			ap = approval.Checked(ap)
-			if err := say(approvalLine{"approval", ap}, func(p *core.Printer) { approval.Show(p, ap, false) }); err != nil {
+			if err := say(approvalLine{"approval", ap}, func(p *core.Printer) {
+				if r.live != nil {
+					approval.ShowCard(p, ap, d)
+					return
+				}
+				approval.Show(p, ap, false)
+			}); err != nil {
 				return err
 			}
 		}

@@ -8,7 +8,6 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
-	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -28,7 +27,8 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 	fctx, stopFeed := context.WithCancel(ctx)
 	feed := live.StartFeed(fctx, a, t, acc.Session, from)
 	defer func() { stopFeed(); <-feed.Done }()
-	r := &show.Renderer{P: a.Print(), Quiet: a.Flags.Output == "json" || a.Flags.Quiet, SkipOwn: true}
+	r := newShowing(a, a.Print(), true, a.Flags.Output == "json" || a.Flags.Quiet)
+	defer r.close()
 	asked := map[string]bool{}
 	var told conn.WaitNews
 	looks := 0
@@ -37,47 +37,48 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 	for {
 		select {
 		case <-ctx.Done():
-			r.EndLine()
+			r.endLine()
 			return context.Cause(ctx)
 		case ev := <-feed.Events:
 			feed.Had(ev)
-			r.Event(ev)
+			r.event(ev)
 			continue
 		case <-tick.C:
 		}
 		looks++
 		d, err := look(ctx, a, t, acc.Session)
 		if err != nil {
-			r.EndLine()
+			r.endLine()
 			return err
 		}
+		r.detail(d, t.Silence.Lasted() > 0)
 		if news := told.News(d, acc); news != "" && !(a.MayAsk() && len(conn.OpenApprovals(d)) > 0) { // a question at the terminal shows it
-			r.EndLine()
+			r.endLine()
 			a.Note("%s", news)
 		}
 		turn, ok := conn.FindTurn(d, acc)
 		if ok && turn.Done() && turn.FollowedBy > 0 && d.View.State != protocol.Failed {
-			r.EndLine()
+			r.endLine()
 			a.Note("turn %d was cut off; turn %d goes on with it", turn.N, turn.FollowedBy)
 			acc = protocol.MessageAccepted{Session: acc.Session, N: turn.FollowedBy, MessageID: messageOf(d, turn.FollowedBy)}
 			continue
 		}
 		if ok && turn.Done() || d.View.State == protocol.Failed {
 			catchUp(ctx, feed, r, d.Seq)
-			r.EndLine()
+			r.close()
 			return turnResult(ctx, a, t, d, turn, ok, feed.Seq >= d.Seq)
 		}
 		if now := d.View.Turn; !ok && now != nil && acc.N > 0 && now.N > acc.N {
 			return core.NotFound("%s: turn %d ended too long ago: the session no longer keeps it", doing, acc.N).Hinted("`ctl transcript %s` has it", acc.Session)
 		}
 		if !ok && d.View.State == protocol.Closed {
-			r.EndLine()
+			r.endLine()
 			return neverBegan(d, acc)
 		}
 		// A workflow that was terminated from outside still answers queries as if it ran.
 		if looks%endedEvery == 0 {
 			if kept, err := t.Kept(ctx, acc.Session); err == nil && kept.Error != nil {
-				r.EndLine()
+				r.endLine()
 				return conn.FailureExit(doing, kept.Error)
 			}
 		}
@@ -86,7 +87,7 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 			continue
 		}
 		if a.Flags.NoInput {
-			r.EndLine()
+			r.endLine()
 			return core.NeedsPerson("%s: approval %s is open: %s", doing, open[0].ID, core.OneLine(approval.Checked(open[0]).Summary, 80)).
 				Hinted("`ctl approval show %s`; the session goes on and waits", open[0].ID)
 		}
@@ -94,9 +95,8 @@ func watchTurn(ctx context.Context, a *core.App, t *conn.Conn, acc protocol.Mess
 			if asked[ap.ID] || !a.MayAsk() {
 				continue
 			}
-			r.EndLine()
-			again, err := approval.DecideInline(ctx, a, t, ap)
-			if err != nil {
+			var again bool
+			if err := r.aside(func() (err error) { again, err = approval.DecideInline(ctx, a, t, ap); return err }); err != nil {
 				return err
 			}
 			asked[ap.ID] = !again
@@ -151,8 +151,8 @@ func messageOf(d protocol.SessionDetail, n int) string {
 }
 
 // catchUp shows the remaining entries of an ended turn.
-func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
-	if r.Quiet {
+func catchUp(ctx context.Context, f *live.Feed, r *showing, seq int64) {
+	if r.quiet {
 		return
 	}
 	patience := time.NewTimer(3 * time.Second)
@@ -161,7 +161,7 @@ func catchUp(ctx context.Context, f *live.Feed, r *show.Renderer, seq int64) {
 		select {
 		case ev := <-f.Events:
 			f.Had(ev)
-			r.Event(ev)
+			r.event(ev)
 		case <-f.Done:
 			return
 		case <-patience.C:

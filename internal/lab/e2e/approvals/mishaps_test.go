@@ -12,7 +12,7 @@ import (
 // TestWhatIsTypedForOneApprovalDecidesNoOther: input typed before the approval
 // was shown, input for an approval that others decided meanwhile, and a wrong
 // passphrase decide nothing, and end neither `watch` nor the watching of a
-// turn.
+// turn. The person types lines, where half a line may have been typed.
 func TestWhatIsTypedForOneApprovalDecidesNoOther(t *testing.T) {
 	id := "mishaps"
 	ann, ben := newKey(t, "ann", "open sesame"), newKey(t, "ben", "")
@@ -22,7 +22,7 @@ func TestWhatIsTypedForOneApprovalDecidesNoOther(t *testing.T) {
 	t.Run("watch", func(t *testing.T) {
 		e2e.Send(t, id, "run two commands")
 		both := e2e.Open(t, id, 2)
-		p := e2e.At(t, "approval", "watch", "--session", id, "--sign-with", ann.file)
+		p := e2e.AtLines(t, "approval", "watch", "--session", id, "--sign-with", ann.file)
 		p.Hears(choices)
 		p.Presses("y") // without Enter
 		decided(t, "decline", "approval", "decline", both[0].ID, "--sign-with", ben.file)
@@ -68,7 +68,7 @@ func TestWhatIsTypedForOneApprovalDecidesNoOther(t *testing.T) {
 	t.Run("send", func(t *testing.T) {
 		// Without signatures: an invalid input is asked for again, and the
 		// question is given up when the decision comes from elsewhere.
-		p := e2e.At(t, "session", "send", id, "think before you run it at gate typed-ahead")
+		p := e2e.AtLines(t, "session", "send", id, "think before you run it at gate typed-ahead")
 		if _, err := e2e.Lab.Model.AwaitWaiting(e2e.Within(t), "typed-ahead"); err != nil {
 			t.Fatal(err)
 		}

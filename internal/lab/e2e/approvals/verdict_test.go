@@ -102,7 +102,7 @@ func TestAPersonAtTheTerminalJudgesWhatIsDelivered(t *testing.T) {
 	id := "judged-here"
 	e2e.Session(t, id, "--tools", "deliver", "--deliver-verdict")
 	p := e2e.At(t, "session", "send", id, "deliver it once")
-	p.Types("v revise, with comments", "v")
+	p.Types("e revise, with comments", "e")
 	p.Types("what is to be changed", "write more")
 	if screen := p.Leaves(); !strings.Contains(screen, "write more") || !strings.Contains(screen, "judge end.md: 8 bytes, SHA-256") {
 		t.Errorf("on the screen is\n%s", screen)
