@@ -64,6 +64,8 @@ func (t *calls) toolCalled(msg *wire.Message) {
 		t.autos.add(msg.ID, wire.Outgoing{ID: msg.ID, Result: toolAnswer(t.finish(p))})
 	case protocol.ToolDeliver:
 		t.open(msg.ID, p)
+	case protocol.ToolStartSession, protocol.ToolWaitSession:
+		t.requests.demand(msg, readChildCall)
 	default:
 		if !t.ofTeam(p.Tool) {
 			t.autos.refuse(msg, "")

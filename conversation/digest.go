@@ -40,7 +40,7 @@ type asked struct {
 
 // keeps reports whether an answer needs the request's line.
 func (a *asked) keeps() bool {
-	if a.Kind == protocol.KindDeliverable {
+	if a.Kind == protocol.KindDeliverable || a.Kind == protocol.KindChild {
 		return false
 	}
 	switch a.Method {

@@ -56,6 +56,8 @@
 //     made once and is resumed from then on.
 //   - With a [Broker], codex is logged in after each start, before its thread is opened. No
 //     state, entry or result contains a token.
+//   - A call that starts or awaits a session, and a delivery that needs a verdict, become
+//     requests, which the workflow or a person answers.
 //   - Each call of an offered tool ([protocol.Tools]) gets one reply that codex takes.
 //   - The longest permitted line bounds memory. Longer lines are reported and skipped.
 //     Blank, stray, torn and broken lines do no harm.

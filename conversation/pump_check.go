@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"slices"
 
 	"fairlead.dev/fairlead/conversation/wire"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // validate refuses an input that no pump can run from st.
@@ -27,7 +29,8 @@ func (in PumpInput) validate(st PumpState) error {
 			return fmt.Errorf("thread needs an approval policy, and a sandbox or a permission profile")
 		}
 	}
-	if err := CheckTools(in.Thread.Tools); err != nil {
+	ours := slices.DeleteFunc(slices.Clone(in.Thread.Tools), func(n string) bool { return slices.Contains(protocol.ChildTools, n) })
+	if err := CheckTools(ours); err != nil {
 		return err
 	}
 	if err := in.Tell.validate(); err != nil {

@@ -33,6 +33,8 @@ type ThreadSpec struct {
 	Tools []string `json:"tools,omitempty"`
 	// Verdict says that a person judges each file that the tool deliver took.
 	Verdict bool `json:"verdict,omitempty"`
+	// Children says in words which sessions the agent may start with the tools ChildTools.
+	Children string `json:"children,omitempty"`
 	// Team are the tools of a team. The caller of Run reads them.
 	Team []protocol.TeamTool `json:"-"`
 }

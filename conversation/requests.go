@@ -75,16 +75,21 @@ func (q *requests) demand(msg *wire.Message, read reader) {
 		o.At = q.line.Offset
 	}
 	q.demands.byID[wire.IDKey(r.RPC)] = a
-	v := q.judge(a, r)
-	q.entry(q.entryOf(a, r))
+	var v Verdict
+	if a.Kind != protocol.KindChild { // no person and no policy decides these; their item is their entry
+		v = q.judge(a, r)
+		q.entry(q.entryOf(a, r))
+	}
 	if v.Outcome != "" {
 		q.answerByPolicy(r, o, v)
 	}
 	if q.err != nil || v.Outcome != "" {
 		return
 	}
-	if err := q.sink.Request(*r); err != nil {
-		q.err = fmt.Errorf("hand over request %s: %w", r.RPC, err)
+	if a.Kind != protocol.KindChild {
+		q.err = q.handOver(r)
+	}
+	if q.err != nil {
 		return
 	}
 	if !q.unreported() {
@@ -92,6 +97,13 @@ func (q *requests) demand(msg *wire.Message, read reader) {
 	}
 	q.seen = append(q.seen, r)
 	q.st.Open = append(q.st.Open, o)
+}
+
+func (q *requests) handOver(r *protocol.Request) error {
+	if err := q.sink.Request(*r); err != nil {
+		return fmt.Errorf("hand over request %s: %w", r.RPC, err)
+	}
+	return nil
 }
 
 func (q *requests) fill(a *asked) {

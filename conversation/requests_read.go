@@ -197,6 +197,24 @@ func readHumanQuestion(raw json.RawMessage) (*asked, error) {
 	return a, err
 }
 
+// readChildCall reads a call of one of protocol.ChildTools. The session checks what it asks.
+func readChildCall(raw json.RawMessage) (*asked, error) {
+	var p toolParams
+	if err := json.Unmarshal(raw, &p); err != nil {
+		return nil, unreadable(err)
+	}
+	if n := wire.JSONLen(p.Args); n > maxChildArgs {
+		return nil, fmt.Errorf("the arguments have %d bytes with all their escapes, at most %d are taken", n, maxChildArgs)
+	}
+	p.ItemID = p.CallID
+	a := askedOf(p.Notice, protocol.KindChild, methodToolCall)
+	a.Tool, a.Args = p.Tool, present(p.Args)
+	return a, nil
+}
+
+// maxChildArgs bounds the arguments of a call that the session answers, in bytes of JSON.
+const maxChildArgs = 28 << 10
+
 // approvalOfTool is the kind in _meta of an elicitation that asks whether an MCP tool may
 // be called.
 const approvalOfTool = "mcp_tool_call"

@@ -41,6 +41,9 @@ func answerFor(s Send, a *asked, version string) (any, error) {
 	if s.RequestKind == protocol.KindDeliverable {
 		return s.verdictReply()
 	}
+	if s.RequestKind == protocol.KindChild {
+		return toolAnswer(ToolReply{Text: s.Reason, OK: s.Outcome == protocol.Answer}), nil
+	}
 	method := s.method()
 	no := s.Outcome == protocol.Decline || s.Outcome == protocol.Cancel
 	if a == nil && !no && method != methodFileApproval && method != methodPatchApproval {

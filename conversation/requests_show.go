@@ -74,6 +74,8 @@ func summary(r *protocol.Request) string {
 		return elicitedText(r)
 	case protocol.KindDeliverable:
 		return deliveredText(r)
+	case protocol.KindChild:
+		return "call the tool " + quoteShort(r.Tool)
 	}
 	command := r.Command
 	if script, ok := shellwords.Script(command); ok {
@@ -184,6 +186,9 @@ func questionText(all []protocol.Question) string {
 
 // bulkOf returns the size of what the answering person needs uncut.
 func bulkOf(r *protocol.Request) int {
+	if r.Kind == protocol.KindChild {
+		return wire.Len(r.Args)
+	}
 	return wire.Len(r.URL) + wire.JSONLen(r.Permissions) + wire.JSONLen(r.Questions) + wire.JSONLen(r.Amendment)
 }
 
@@ -227,7 +232,9 @@ func cutRequest(r *protocol.Request, max int) protocol.Request {
 		*f.text = short
 	}
 	e.Command = cut(r.Command)
-	e.Args = cut(r.Args)
+	if r.Kind != protocol.KindChild { // the session needs them whole
+		e.Args = cut(r.Args)
+	}
 	e.Reason = cut(r.Reason)
 	if size := wire.JSONLen(r.Digested); left >= size {
 		left -= size

@@ -70,6 +70,30 @@ var toolSpecs = map[string]wire.ToolSpec{
 			`"step":{"type":"string","description":"The step you are at, such as 3/7 or build."}},` +
 			`"required":["text"],"additionalProperties":false}`),
 	},
+	protocol.ToolStartSession: {
+		Description: "Start another session that works on a task of its own, beside you: an agent like you, on a machine and in a working directory of its own, which is empty. " +
+			"It knows nothing of what you know, so the prompt must say all that it needs. It has one turn, and ends with it. " +
+			"The result names the session at once, while it begins; call wait_session to learn how it ended. To have several work at the same time, start them all before you wait.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"prompt":{"type":"string","description":"The whole task; at most 16384 bytes."},` +
+			`"model":{"type":"string","description":"Default: yours."},` +
+			`"effort":{"type":"string","description":"Reasoning effort. Default: yours."},` +
+			`"host":{"type":"string","description":"The machine. Default: one as yours is."},` +
+			`"seed":{"type":"string","description":"The credentials. Default: yours."},` +
+			`"seed_pool":{"type":"string","description":"Any credentials of this pool, instead of seed."},` +
+			`"read_only":{"type":"boolean","description":"Its commands may change nothing."},` +
+			`"children":{"type":"integer","minimum":0,"description":"How many sessions it may start itself. Default 0."}},` +
+			`"required":["prompt"],"additionalProperties":false}`),
+	},
+	protocol.ToolWaitSession: {
+		Description: "Wait until sessions that you started have ended, and get how each of them ended: completed (text is its final answer), " +
+			"failed (error says why), cancelled (a person closed it or interrupted it), or running if the timeout came first. " +
+			"Waiting costs nothing and may take hours. The results stay, so you can ask again.",
+		Schema: json.RawMessage(`{"type":"object","properties":{` +
+			`"sessions":{"type":"array","items":{"type":"string"},"maxItems":64,"description":"Their ids. Default: all that you started."},` +
+			`"timeout_seconds":{"type":"integer","minimum":1,"maximum":86400,"description":"Default: 86400."}},` +
+			`"additionalProperties":false}`),
+	},
 }
 
 func (t ThreadSpec) dynamicTools() []wire.ToolSpec {
@@ -78,6 +102,9 @@ func (t ThreadSpec) dynamicTools() []wire.ToolSpec {
 		s := toolSpecs[n]
 		if n == protocol.ToolDeliver && t.Verdict {
 			s.Description += verdictDescription
+		}
+		if n == protocol.ToolStartSession {
+			s.Description += t.Children
 		}
 		s.Type, s.Name = "function", n
 		specs = append(specs, s)

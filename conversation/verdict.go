@@ -29,8 +29,7 @@ func (q *requests) askVerdict(c OpenCall, d protocol.Deliverable) {
 	r := describe(a, q.opt.Redactor)
 	r.RPC, r.Incarnation, r.Call = slices.Clone(c.RPC), q.st.Cursor.Incarnation, c.ID
 	q.demands.byID[wire.IDKey(r.RPC)] = a
-	if err := q.sink.Request(*r); err != nil {
-		q.err = fmt.Errorf("hand over request %s: %w", r.RPC, err)
+	if q.err = q.handOver(r); q.err != nil {
 		return
 	}
 	if !q.unreported() {

@@ -31,6 +31,8 @@ var features = []feature{
 	{name: "base_instructions", option: "base_instructions"},
 	{name: "team_tools", option: "team_tools"},
 	{name: "follow_ups", option: "follow_ups"},
+	{name: "deliver_verdict", option: "deliver_verdict"},
+	{name: "children", option: "children"},
 	{name: "on_limit=switch", option: "on_limit", value: `"switch"`},
 }
 

@@ -107,6 +107,7 @@ const (
 	BatchOrigins    = "batch/"
 	ScheduleOrigins = "schedule/"
 	SessionOrigins  = "session/"
+	ParentOrigins   = "parent/" // of a child
 )
 
 // NamePattern matches names of hosts, seeds and sessions.

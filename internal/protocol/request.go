@@ -16,6 +16,8 @@ const (
 	// KindDeliverable asks for a verdict on a file that was delivered. Args is a
 	// DeliveredFile.
 	KindDeliverable RequestKind = "deliverable"
+	// KindChild is a call of one of ChildTools, with its Args. The session answers it itself.
+	KindChild RequestKind = "child"
 )
 
 // A Request is a request of codex that waits for an answer. Texts are cut to

@@ -71,11 +71,16 @@ type SessionView struct {
 	Notices    *Notices     `json:"notices,omitempty"`
 	Limit      *LimitView   `json:"limit,omitempty"` // the session waits for its end
 	WaitingFor *WaitingView `json:"waiting_for,omitempty"`
-	// Origin is "batch/ID", "schedule/NAME", "session/ID" of a follow-up, or "" for a person.
+	// Origin is "batch/ID", "schedule/NAME", "session/ID" of a follow-up, "parent/ID" of a child,
+	// or "" for a person.
 	Origin string `json:"origin,omitempty"`
 	// FollowUps are the newest, the oldest first. A session that ends does not wait for its
 	// follow-ups, so it may show some that have ended as started.
 	FollowUps []FollowUpView `json:"follow_ups,omitempty"`
+	// Children are the sessions that this one's agent started, the oldest first. A session
+	// that has ended may show some as closing. Parent is the session that started this one.
+	Children []ChildView `json:"children,omitempty"`
+	Parent   string      `json:"parent,omitempty"`
 	// Verdicts are the newest on files that were delivered, the oldest first.
 	Verdicts []FileVerdict `json:"verdicts,omitempty"`
 	Audit    *AuditHead    `json:"audit,omitempty"` // the newest audit record

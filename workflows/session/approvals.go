@@ -184,6 +184,7 @@ func (s *approvalsPart) void(a *approvalState, why string) {
 }
 
 func (s *approvalsPart) voidOpen(why string) {
+	s.st.forgetCalls()
 	for _, a := range s.st.Open() {
 		s.void(a, why+" before it was answered")
 	}

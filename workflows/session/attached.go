@@ -29,6 +29,7 @@ type processPart struct {
 	parking   *parkingPart
 	moving    *movingPart
 	ending    *endingPart
+	children  *childrenPart
 
 	stirs   workflow.ReceiveChannel
 	reports workflow.ReceiveChannel
@@ -79,7 +80,7 @@ func (s *processPart) wantsPump() bool {
 	if len(s.st.Pump.Calls) > 0 {
 		return true
 	}
-	return len(s.st.Open()) == 0 || s.st.Busy
+	return len(s.st.Open()) == 0 && !s.st.waitsForChildren() || s.st.Busy
 }
 
 func (s *processPart) hasNews() bool {
@@ -195,7 +196,8 @@ func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (c
 		} else {
 			s.approvals.setAlarm()
 			s.snaps.setTick()
-			err = s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.snaps.tick.Due() })
+			s.children.setWake()
+			err = s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.snaps.tick.Due() || s.children.wake.Due() })
 		}
 		if err != nil {
 			return called, err
@@ -205,6 +207,7 @@ func (s *processPart) follow(fut workflow.Future, cancel workflow.CancelFunc) (c
 		}
 		s.approvals.alarm.Off()
 		s.approvals.expire()
+		s.children.answerWaits()
 		s.ending.queueInterruptForClose()
 		if !called && (s.hasNews() || s.full() || over() || !s.st.Running && s.discarding()) {
 			called = true
@@ -268,7 +271,7 @@ func (s *processPart) thread() conversation.ThreadSpec {
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
 		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Base: base, BaseBlob: blob, Personality: s.opt.Personality, Mark: folder.Mark(s.id, *s.st.Layout),
 		Name:  s.st.Chosen.Name,
-		Tools: s.opt.Tools, Verdict: s.opt.Verdict,
+		Tools: s.opt.tools(), Verdict: s.opt.Verdict, Children: s.opt.childrenWords(),
 	}
 }
 
@@ -407,12 +410,17 @@ func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 	}
 	for _, rpc := range r.Resolved {
 		s.approvals.withdrawn(rpc, whyResolved(r))
+		s.st.withdrawCall(s.st.Incarnation, rpc)
 	}
 	if r.Reason != conversation.TurnEnded {
 		s.turns.foreignRuns(r)
 	}
 	for _, req := range r.Requests {
-		s.approvals.asked(req)
+		if req.Kind == protocol.KindChild {
+			s.children.called(req)
+		} else {
+			s.approvals.asked(req)
+		}
 	}
 	if s.st.Cut != nil && r.Reason != conversation.TurnEnded && s.st.Sending(conversation.SendTurn) == nil {
 		s.st.Cut = nil // so the former process did not have the message
@@ -492,7 +500,7 @@ func (s *processPart) lookForProgress(r conversation.PumpResult, some bool) {
 	default:
 		s.st.Fruitless++
 	}
-	lost := r.State.TurnID == "" && s.st.Sending(conversation.SendTurn) == nil && len(s.st.Open()) == 0
+	lost := r.State.TurnID == "" && s.st.Sending(conversation.SendTurn) == nil && len(s.st.Open()) == 0 && !s.st.waitsForChildren()
 	switch {
 	case !s.st.Running:
 	case lost:

@@ -195,6 +195,15 @@
 // claims say that codex got secret answers, so that every activity redacts them. The next
 // pump deletes the answers of void requests (Forget), and closing deletes all others.
 //
+// # Child sessions
+//
+// The agent starts sessions and waits for them by tools (children.go). A pump reports each
+// call as a request, and the workflow answers it: it starts a child as it starts a
+// follow-up, or answers once the children have ended or the time is over. Until then the
+// session waits, without a pump. A child that ends sends session_ended. When the session
+// ends, it closes the children that go on, unless they are to be kept. An interrupt, and
+// the end of codex's process, end the waits only.
+//
 // # Bounds
 //
 // All that a session carries fits into one Temporal payload (2 MiB): 1000 queued messages,

@@ -25,8 +25,9 @@ import (
 
 type followsPart struct {
 	*core
-	snaps  *snapsPart
-	leases *leasesPart
+	snaps    *snapsPart
+	leases   *leasesPart
+	children *childrenPart
 
 	ended    workflow.ReceiveChannel // of follow-ups
 	starting int
@@ -243,27 +244,36 @@ func (s *followsPart) start(ctx workflow.Context, d dueFollowUp, snapshot string
 }
 
 func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d dueFollowUp, snapshot string) (id string, err error) {
-	if s.admission.Signed && s.st.Follow.Owner == "" {
-		return "", kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
-	}
 	for range followUpTries {
 		s.st.Follow.N++
 		id = followUpID(s.id, r.Name, s.st.Follow.N)
 		in := NewInput(id, s.followUpOptions(r, snapshot), &protocol.Message{ID: "follow-up", Text: r.Prompt, By: s.opt.By})
-		if s.admission.Signed {
-			in.Judged, in.Groups = s.st.Follow.Owner, s.st.Follow.Groups
+		var began workflow.Future
+		if began, err = s.begin(ctx, in); err != nil {
+			return "", err
 		}
-		child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-			WorkflowID: protocol.SessionID(id), TaskQueue: protocol.TaskQueueOf(s.opt.Zone), StaticSummary: "codex session " + id,
-			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON,
-		}), protocol.TypeSession, in)
-		err = child.GetChildWorkflowExecution().Get(ctx, nil)
+		err = began.Get(ctx, nil)
 		var taken *temporal.ChildWorkflowExecutionAlreadyStartedError
 		if !errors.As(err, &taken) {
 			break
 		}
 	}
 	return id, err
+}
+
+// begin starts another session in the name of this one's owner. The future is ready once
+// that session has begun.
+func (s *followsPart) begin(ctx workflow.Context, in Input) (workflow.Future, error) {
+	if s.admission.Signed {
+		if s.st.Follow.Owner == "" {
+			return nil, kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
+		}
+		in.Judged, in.Groups = s.st.Follow.Owner, s.st.Follow.Groups
+	}
+	return workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID: protocol.SessionID(in.ID), TaskQueue: protocol.TaskQueueOf(s.opt.Zone), StaticSummary: "codex session " + in.ID,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE, ParentClosePolicy: enums.PARENT_CLOSE_POLICY_ABANDON,
+	}), protocol.TypeSession, in).GetChildWorkflowExecution(), nil
 }
 
 // followUpID is the first session's id with the rule and a number. A long id is cut, and has a
@@ -301,6 +311,9 @@ const followUpTTL = 24 * time.Hour
 // drainEnded takes the ends of follow-ups.
 func (s *followsPart) drainEnded() {
 	for _, e := range kit.Unread[protocol.SessionEnded](s.ended) {
+		if s.children.ended(e) {
+			continue
+		}
 		i := slices.IndexFunc(s.st.Follow.Started, func(v protocol.FollowUpView) bool { return v.Session == e.ID && v.State == protocol.FollowUpStarted })
 		if i < 0 {
 			continue

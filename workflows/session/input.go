@@ -135,11 +135,14 @@ type Options struct {
 	// without --keep).
 	CloseAfter bool   `json:"close_after,omitempty"`
 	By         string `json:"by,omitempty"`
-	// Origin is what started the session: "batch/ID", "schedule/NAME", or "session/ID" for a follow-up.
+	// Origin is what started the session: "batch/ID", "schedule/NAME", "session/ID" for a follow-up,
+	// or "parent/ID" for a child.
 	Origin string `json:"origin,omitempty"`
 	// FollowUps are the rules by which the session starts others. A session of that kind, whose
 	// origin is session/ID, has none.
 	FollowUps []protocol.FollowUp `json:"follow_ups,omitempty"`
+	// Children says which sessions the agent may start; nil means none.
+	Children *protocol.Children `json:"children,omitempty"`
 	// Notify is the workflow that gets the signal session_ended.
 	Notify string `json:"notify,omitempty"`
 }

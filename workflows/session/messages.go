@@ -395,6 +395,7 @@ func (s *messagesPart) takeInterrupt(i protocol.Interrupt) (protocol.SessionView
 		s.note(conversation.Note{Type: protocol.EntryState, Text: interruptedBy(&i)})
 	}
 	// codex drops its requests when it ends the turn.
+	s.st.forgetCalls()
 	for _, a := range s.st.Open() {
 		s.approvals.void(a, "the turn was "+interruptedBy(s.st.Interrupt))
 	}

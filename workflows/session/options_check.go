@@ -101,6 +101,9 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := o.checkFollowUps(); err != nil {
 		return o, err
 	}
+	if err := o.checkChildren(); err != nil {
+		return o, err
+	}
 	if err := o.checkWorkspace(); err != nil {
 		return o, err
 	}

@@ -14,7 +14,7 @@ type session struct {
 	*core
 	turns     *turnsPart     // begins and ends turns: turns.go, endedby.go, interrupted.go, foreign.go, authretry.go
 	messages  *messagesPart  // takes messages and interrupts, keeps the queue: messages.go, queue.go, delivery.go, turninput.go
-	approvals *approvalsPart // keeps what codex asks for, takes decisions: approvals.go, decide.go, earlier.go, policy.go, policysigned.go
+	approvals *approvalsPart // keeps what codex asks for, takes decisions: approvals.go, decide.go, earlier.go, policy.go, policysigned.go, verdicts.go
 	bounds    *boundsPart    // keeps budgets, waits for the end of limits: budget.go, limitwait.go
 	choices   *choicesPart   // keeps the chosen model, effort and name: control.go
 	snaps     *snapsPart     // takes snapshots: snapshotting.go
@@ -28,6 +28,7 @@ type session struct {
 	pushes    *pushesPart    // pushes the session's work: push.go
 	audits    *auditPart     // keeps the audit record: audit.go
 	follows   *followsPart   // starts sessions after turns: followups.go
+	children  *childrenPart  // starts sessions for the agent: children.go
 
 	table []loopStep
 	entry *admit.Door             // judges commands
@@ -41,7 +42,7 @@ func assembled(c *core) *session {
 	s := &session{core: c,
 		turns: new(turnsPart), messages: new(messagesPart), approvals: new(approvalsPart), bounds: new(boundsPart), choices: new(choicesPart),
 		snaps: new(snapsPart), process: new(processPart), leases: new(leasesPart), place: new(placePart), parking: new(parkingPart),
-		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart), audits: new(auditPart), follows: new(followsPart),
+		moving: new(movingPart), ending: new(endingPart), views: new(viewsPart), pushes: new(pushesPart), audits: new(auditPart), follows: new(followsPart), children: new(childrenPart),
 	}
 	c.whole = s
 	*s.turns = turnsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
@@ -53,7 +54,7 @@ func assembled(c *core) *session {
 	*s.choices = choicesPart{core: c}
 	*s.snaps = snapsPart{core: c, bounds: s.bounds, process: s.process, parking: s.parking, views: s.views, tick: kit.NewAlarm(c.ctx, "a snapshot is due")}
 	*s.process = processPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
-		leases: s.leases, place: s.place, parking: s.parking, moving: s.moving, ending: s.ending}
+		leases: s.leases, place: s.place, parking: s.parking, moving: s.moving, ending: s.ending, children: s.children}
 	*s.leases = leasesPart{core: c, turns: s.turns, approvals: s.approvals, snaps: s.snaps, process: s.process,
 		line: kit.NewWake(c.ctx, "ask for the seed again")}
 	*s.place = placePart{core: c, approvals: s.approvals, snaps: s.snaps, process: s.process, leases: s.leases, moving: s.moving}
@@ -66,7 +67,8 @@ func assembled(c *core) *session {
 	*s.views = viewsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
 		leases: s.leases, parking: s.parking, ending: s.ending, pushes: s.pushes}
 	*s.audits = auditPart{core: c, ending: s.ending, late: kit.NewAlarm(c.ctx, "audit records are due")}
-	*s.follows = followsPart{core: c, snaps: s.snaps, leases: s.leases}
+	*s.follows = followsPart{core: c, snaps: s.snaps, leases: s.leases, children: s.children}
+	*s.children = childrenPart{core: c, follows: s.follows, wake: kit.NewWake(c.ctx, "a wait for child sessions is over")}
 	*s.pushes = pushesPart{core: c, turns: s.turns, process: s.process, parking: s.parking}
 	return s
 }

@@ -81,7 +81,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*sessi
 		return nil, err
 	}
 	if in.Carry == nil {
-		if len(opt.FollowUps) > 0 {
+		if len(opt.FollowUps) > 0 || opt.Children != nil {
 			s.st.Follow.Owner, s.st.Follow.Groups = adm.Start.Principal, adm.Start.Groups
 		}
 		s.record(start)
@@ -128,6 +128,9 @@ func (s *session) run() (protocol.SessionView, error) {
 	}
 	if f := s.st.Failing; f != nil && !again && s.st.Status != protocol.Failed {
 		s.fail(f)
+	}
+	if !again {
+		s.children.closeAll()
 	}
 	if again || s.ending.cleanUp() {
 		return protocol.SessionView{}, s.rollOver()
@@ -176,6 +179,8 @@ func (s *session) wait() error {
 	defer s.audits.rest()()
 	s.bounds.setLimit()
 	s.leases.standInLine()
+	s.children.setWake()
+	defer s.children.wake.Off()
 	err := s.await(func() bool { return awake() || s.approvals.alarm.Due() || s.parking.sleep.Due() || s.leases.line.Due() })
 	s.approvals.alarm.Off()
 	s.parking.sleep.Off()

@@ -28,6 +28,7 @@ type State struct {
 	commandState
 	auditState
 	followState
+	childState
 }
 
 type lifeState struct {
@@ -269,6 +270,11 @@ func (st *State) fit(beside int) {
 	for i := range st.Approvals {
 		if a := &st.Approvals[i]; !st.live(*a) {
 			a.strip()
+		}
+	}
+	for i := range st.Child.Started {
+		if v := &st.Child.Started[i]; len(v.Text) > 1<<10 {
+			v.Text, v.Truncated = kit.Cut(v.Text, 1<<10), true
 		}
 	}
 	shorten(st.Notes)

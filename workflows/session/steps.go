@@ -74,6 +74,8 @@ func (s *session) steps() []loopStep {
 		{"move", func() bool { return st.Resume != nil && s.parking.quiet() }, perhapsAgain(func() bool { return s.moving.move() })},
 		{"park", func() bool { return s.parking.parkDue() }, perhapsAgain(func() bool { return s.parking.leaveOrStay() })},
 		{"clear the host", func() bool { return st.Reap && !s.turns.canBegin() }, do(func() { s.process.reap() })},
+		{"start child sessions", func() bool { return s.children.mayStart() }, do(func() { s.children.startDue() })},
+		{"answer who waits for child sessions", func() bool { return s.children.waitIsOver() }, do(func() { s.children.answerWaits() })},
 		{"talk to codex", func() bool { return s.process.wantsPump() }, try(func() error { return s.process.pump() })},
 		{"renew the journal", func() bool { return s.process.journalFull() }, do(func() { s.process.renewJournal() })},
 		{"begin a turn", func() bool { return s.turns.canBegin() }, do(func() { s.turns.beginTurn() })},

@@ -358,7 +358,7 @@ func (s *turnsPart) settle() {
 	}
 	switch {
 	case s.st.Status == protocol.Failed || s.st.Close != nil:
-	case s.st.Running && len(s.st.Open()) > 0:
+	case s.st.Running && (len(s.st.Open()) > 0 || s.st.waitsForChildren()):
 		s.become(protocol.Waiting)
 	case s.st.Running:
 		s.become(protocol.Running)

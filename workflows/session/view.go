@@ -157,6 +157,9 @@ func (s *viewsPart) waitsFor() string {
 		if s.bounds.limited() {
 			return s.bounds.limitText()
 		}
+		if len(s.st.Open()) == 0 && s.st.waitsForChildren() {
+			return s.st.waitsText()
+		}
 		return "a decision"
 	case protocol.Closing:
 		return "the host to be cleaned up"
@@ -193,6 +196,12 @@ func (s *viewsPart) options() map[string]string {
 	}
 	if len(o.Tools) > 0 {
 		words["tools"] = strings.Join(o.Tools, ",")
+	}
+	if o.Verdict {
+		words["deliver_verdict"] = "required"
+	}
+	if c := o.Children; c != nil {
+		words["children"] = fmt.Sprintf("max=%d,depth=%d", c.Max, c.Deep())
 	}
 	if o.TeamTools != nil {
 		words["team_tools"] = strings.Join(o.TeamTools.Names, ",")
@@ -251,6 +260,7 @@ func (s *viewsPart) view() protocol.SessionView {
 	}
 	v.Audit = st.Audit.Newest()
 	v.Verdicts = s.approvals.verdictViews()
+	v.Children, v.Parent = st.Child.Started, protocol.ParentOf(s.opt.Origin)
 	return v
 }
 

@@ -73,6 +73,7 @@ func KeptView(info *workflowpb.WorkflowExecutionInfo, codec *payload.Codec) prot
 		v.CreatedAt = began
 	}
 	v.Origin = Attr[string](attrs, "FairleadOrigin")
+	v.Parent = protocol.ParentOf(v.Origin)
 	if text := Attr[string](attrs, "FairleadProgress"); text != "" {
 		v.Progress = &protocol.ProgressView{Text: text}
 	}

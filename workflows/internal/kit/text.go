@@ -55,15 +55,16 @@ const (
 	MaxPath   = 4 << 10
 )
 
-// CheckOrigin accepts only an empty origin, batch/NAME, schedule/NAME and session/NAME.
+// CheckOrigin accepts only an empty origin, batch/NAME, schedule/NAME, session/NAME and
+// parent/NAME.
 func CheckOrigin(origin string) error {
 	if origin == "" {
 		return nil
 	}
-	for _, prefix := range []string{protocol.BatchOrigins, protocol.ScheduleOrigins, protocol.SessionOrigins} {
+	for _, prefix := range []string{protocol.BatchOrigins, protocol.ScheduleOrigins, protocol.SessionOrigins, protocol.ParentOrigins} {
 		if name, ok := strings.CutPrefix(origin, prefix); ok && protocol.NamePattern.MatchString(name) {
 			return nil
 		}
 	}
-	return fmt.Errorf("origin %q is none of batch/NAME, schedule/NAME and session/NAME", Cut(origin, MaxWord))
+	return fmt.Errorf("origin %q is none of batch/NAME, schedule/NAME, session/NAME and parent/NAME", Cut(origin, MaxWord))
 }

@@ -198,6 +198,7 @@ func showSession(p *core.Printer, v protocol.SessionView) {
 		}
 	}
 	showFollowUps(p, v.FollowUps)
+	showChildren(p, v.Children)
 	showVerdicts(p, v.Verdicts)
 	showQueue(p, v.Queued)
 	show.Messages(p, v.Messages)
@@ -223,7 +224,7 @@ func stateColour(s protocol.SessionStatus) core.Style {
 func listCommand(a *core.App) *cobra.Command {
 	var host string
 	var limit int
-	var archived bool
+	var archived, tree bool
 	var origin conn.OriginFlags
 	state := core.StateFlag{Folder: &a.Flags.State}
 	c := &cobra.Command{
@@ -268,18 +269,22 @@ func listCommand(a *core.App) *cobra.Command {
 			}
 			live.FreshenAll(c.Context(), a, t, list)
 			slices.SortStableFunc(list, func(a, b protocol.SessionView) int { return b.CreatedAt.Compare(a.CreatedAt) })
+			depth := make([]int, len(list))
+			if tree {
+				list, depth = asTree(list)
+			}
 			known := make([]any, len(list))
 			for i, v := range list {
 				known[i] = conn.AsKnown(v)
 			}
 			return core.ShowAll(a.Print(), known, func(p *core.Printer) {
 				var rows [][]core.Cell
-				for _, v := range list {
+				for i, v := range list {
 					turn := ""
 					if v.Turn != nil {
 						turn = fmt.Sprint(v.Turn.N)
 					}
-					rows = append(rows, []core.Cell{core.Painted(core.Bold, v.ID), core.Painted(stateColour(v.State), string(v.State)), core.Plain(core.OneLine(v.Waits, show.WidestWait)), core.Plain(v.Host), core.Plain(v.Seed), core.Plain(turn), core.Plain(v.CreatedAt), core.Plain(core.OneLine(v.Name, 40)), core.Painted(core.Yellow, whereabouts(v))})
+					rows = append(rows, []core.Cell{core.Painted(core.Bold, strings.Repeat("  ", depth[i])+v.ID), core.Painted(stateColour(v.State), string(v.State)), core.Plain(core.OneLine(v.Waits, show.WidestWait)), core.Plain(v.Host), core.Plain(v.Seed), core.Plain(turn), core.Plain(v.CreatedAt), core.Plain(core.OneLine(v.Name, 40)), core.Painted(core.Yellow, whereabouts(v))})
 				}
 				p.Table([]string{"ID", "STATE", "WAITS FOR", "HOST", "SEED", "TURN", "CREATED", "NAME", ""}, rows)
 			})
@@ -290,6 +295,7 @@ func listCommand(a *core.App) *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
 	origin.Add(c)
 	c.Flags().BoolVar(&archived, "archived", false, "also those that are archived")
+	c.Flags().BoolVar(&tree, "tree", false, "those that the agent of a session started below it, indented")
 	return c
 }
 

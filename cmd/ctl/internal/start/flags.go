@@ -29,7 +29,7 @@ type Flags struct {
 	thread                         threadFlags
 	watch                          watchdogFlags
 	Work                           WorkspaceFlags
-	followUp                       string
+	followUp, children             string
 }
 
 func (f *Flags) Add(c *cobra.Command, _ string) {
@@ -52,6 +52,7 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
 	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules for follow-ups: sessions that start from forks of this one after a number of turns or tool calls, or when files change")
+	fl.StringVar(&f.children, "children", "", childrenHelp)
 	f.judge.add(c)
 	f.GoOn.add(c)
 	f.thread.add(c)
@@ -101,6 +102,13 @@ func (f *Flags) options() (session.Options, error) {
 			return opt, err
 		}
 		opt.FollowUps = rules
+	}
+	if f.children != "" {
+		may, err := parseChildren(f.children)
+		if err != nil {
+			return opt, err
+		}
+		opt.Children = may
 	}
 	if f.host != "" && len(f.place.labels)+len(f.place.prefer) > 0 {
 		return opt, core.Usage("--host and --label or --prefer: give one of them")

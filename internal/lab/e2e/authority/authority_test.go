@@ -143,6 +143,20 @@ func TestOfAGroupEachSessionIsClosedByWhoMayCloseItOnly(t *testing.T) {
 	}
 }
 
+func TestChildSessionsBelongToWhoStartedTheFirst(t *testing.T) {
+	start(t, "elder", "--children", "1")
+	mustDo(t, "alice", "session", "send", "elder", "lead one to the gate elder-gate", "--no-wait")
+	e2e.Until(t, "the child runs", func() (bool, error) {
+		if all := e2e.Show(t, "elder").Children; len(all) != 1 {
+			return false, nil
+		}
+		return e2e.Show(t, "elder-child-1").State == protocol.Running, nil
+	})
+	mustNot(t, "bob", "allows session.close", "session", "close", "elder-child-1")
+	mustDo(t, "alice", "session", "close", "elder")
+	e2e.Until(t, "the child is closed with its parent", func() (bool, error) { return e2e.Show(t, "elder-child-1").State == protocol.Closed, nil })
+}
+
 func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testing.T) {
 	file := filepath.Join(keys, "access.yaml")
 	was, err := os.ReadFile(file)

@@ -64,6 +64,7 @@ var pages = []string{
 	"docs/how-to/let-codex-hand-over-files.md",
 	"docs/how-to/give-codex-instructions.md",
 	"docs/how-to/follow-a-turn-by-a-review.md",
+	"docs/how-to/let-codex-start-sessions.md",
 	"docs/how-to/see-what-goes-on.md",
 	"docs/how-to/audit-who-did-what.md",
 	"docs/how-to/run-a-command-on-a-host.md",
