@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -39,7 +39,8 @@ func (p *heldPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 }
 
 func (h *heldHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
-	session := path.Base(path.Dir(c.Args[0])) // the parent of its work folder, or of its CODEX_HOME
+	_, below, _ := strings.Cut(c.Args[0], "/sessions/") // its work folder, or its CODEX_HOME
+	session, _, _ := strings.Cut(below, "/")
 	h.pool.mu.Lock()
 	h.pool.begun[session] = true
 	h.pool.mu.Unlock()

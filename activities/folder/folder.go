@@ -146,7 +146,7 @@ func (f Folder) ParkedBy(generation int64, snapshot string) bool {
 }
 
 const lookFolderScript = `d=$1
-for f in codex-home work proc generation; do
+for f in box codex-home work proc generation; do
 	if [ -e "$d/$f" ] || [ -h "$d/$f" ]; then
 		boxed=
 		if [ -d "$d/box" ] && ! [ -h "$d/box" ]; then boxed=' boxed'; fi
