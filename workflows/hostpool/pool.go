@@ -16,8 +16,9 @@ import (
 
 // Input starts a HostPool workflow.
 type Input struct {
-	Zone  string `json:"zone"`
-	Carry *State `json:"carry,omitempty"`
+	Auth  *protocol.Auth `json:"auth,omitempty"` // of who starts it, as in all signed starts
+	Zone  string         `json:"zone"`
+	Carry *State         `json:"carry,omitempty"`
 
 	newer string // a field that this program does not know
 }

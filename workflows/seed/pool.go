@@ -18,8 +18,9 @@ import (
 
 // PoolInput starts a SeedPool workflow.
 type PoolInput struct {
-	Name  string     `json:"name"`
-	Carry *PoolState `json:"carry,omitempty"`
+	Auth  *protocol.Auth `json:"auth,omitempty"` // of who starts it, as in all signed starts
+	Name  string         `json:"name"`
+	Carry *PoolState     `json:"carry,omitempty"`
 
 	newer string // a field that this program does not know
 }

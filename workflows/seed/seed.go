@@ -17,8 +17,9 @@ import (
 
 // Input starts a Seed workflow.
 type Input struct {
-	Name  string `json:"name"`
-	Carry *State `json:"carry,omitempty"`
+	Auth  *protocol.Auth `json:"auth,omitempty"` // of who starts it, as in all signed starts
+	Name  string         `json:"name"`
+	Carry *State         `json:"carry,omitempty"`
 
 	newer string // a field that this program does not know
 }
