@@ -26,7 +26,10 @@ type Pane struct {
 // terminal, or one that cannot move its cursor, or if ctl runs in the background.
 func (a *App) OpenPane() (*Pane, bool) {
 	out, ok := a.Out.(*screen)
-	if f, is := TerminalFile(out); !ok || Accessible() || is && !foreground(f) {
+	if !ok || Accessible() {
+		return nil, false
+	}
+	if f, is := TerminalFile(out); is && !foreground(f) {
 		return nil, false
 	}
 	p := &Pane{w: out.w, size: func() int { n, _ := TerminalSize(out); return n }}

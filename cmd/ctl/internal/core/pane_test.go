@@ -44,3 +44,10 @@ func TestWhatIsPrintedStandsAboveThePane(t *testing.T) {
 		t.Errorf("after it was closed: %q", got)
 	}
 }
+
+func TestOutputThatIsNoTerminalGetsNoPane(t *testing.T) {
+	a := &App{In: strings.NewReader(""), Out: &strings.Builder{}, Err: &strings.Builder{}}
+	if _, ok := a.OpenPane(); ok {
+		t.Error("a pipe has a pane")
+	}
+}
