@@ -32,7 +32,7 @@ func TestARuleStartsASessionFromTheSnapshotOfItsTurn(t *testing.T) {
 				w.send(protocol.SignalMessage, hello(fmt.Sprintf("m%d", n+1)))
 				return
 			}
-			w.SignalWorkflow(protocol.SignalSessionEnded, protocol.SessionEnded{ID: "s1-count-1", State: protocol.Closed, EndedAt: time.Unix(9, 0),
+			w.SignalWorkflow(protocol.SignalSessionEnded, protocol.SessionEnded{ID: w.view().FollowUps[0].Session, State: protocol.Closed, EndedAt: time.Unix(9, 0),
 				Turn: &protocol.TurnView{Status: "completed", FinalText: strings.Repeat("looks good ", 1000)}})
 			w.SignalWorkflow(protocol.SignalSessionEnded, protocol.SessionEnded{ID: "somebody's", State: protocol.Closed})
 			w.RegisterDelayedCallback(func() { w.SignalWorkflow(protocol.SignalClose, protocol.Close{}) }, time.Second)
@@ -49,7 +49,7 @@ func TestARuleStartsASessionFromTheSnapshotOfItsTurn(t *testing.T) {
 	var got []string
 	for _, in := range w.children {
 		o := in.Options
-		got = append(got, strings.Join([]string{in.ID, o.From, in.First.Text, o.Seed, o.Model, o.Origin, o.Notify, fmt.Sprint(o.CloseAfter, len(o.FollowUps), o.Tokens)}, " "))
+		got = append(got, strings.Join([]string{untagged(t, in.ID), o.From, in.First.Text, o.Seed, o.Model, o.Origin, o.Notify, fmt.Sprint(o.CloseAfter, len(o.FollowUps), o.Tokens)}, " "))
 	}
 	want := []string{ // the interrupted turn counts for nothing
 		"s1-count-1 s1.snap-2 count them cheap small session/s1 session/s1 true 0 5",
@@ -64,9 +64,19 @@ func TestARuleStartsASessionFromTheSnapshotOfItsTurn(t *testing.T) {
 	if len(views) != 4 || views[0].Turn != 2 || views[0].State != "closed" || views[0].Status != "completed" || !views[0].Truncated || len(views[0].Text) > protocol.MaxFollowUpText+3 {
 		t.Fatalf("they are shown as %+v", views)
 	}
-	if views[1].State != protocol.FollowUpStarted || views[1].Session != "s1-count-2" {
+	if views[1].State != protocol.FollowUpStarted || untagged(t, views[1].Session) != "s1-count-2" {
 		t.Errorf("they are shown as %+v", views)
 	}
+}
+
+// untagged returns the id of a follow-up without the part that nobody can guess.
+func untagged(t *testing.T, id string) string {
+	t.Helper()
+	i := strings.LastIndexByte(id, '-')
+	if i < 0 || len(id)-i-1 != 10 {
+		t.Fatalf("the id %s of a follow-up has no part that nobody can guess", id)
+	}
+	return id[:i]
 }
 
 func TestASessionThatClosesStartsItsFollowUpsFromItsLastSnapshot(t *testing.T) {
@@ -140,4 +150,31 @@ func TestAFollowUpHasNoFollowUpsAndRulesAreChecked(t *testing.T) {
 			t.Errorf("%v, which does not say %q", err, says)
 		}
 	}
+}
+
+// TestNobodyCanTakeTheIDsOfFollowUpsFirst has somebody who may start workflows take each id that
+// can be guessed before the session begins.
+func TestNobodyCanTakeTheIDsOfFollowUpsFirst(t *testing.T) {
+	r := newReal(t)
+	r.work()
+	parent := r.zone + ".p"
+	for n := 1; n <= 12; n++ {
+		r.start(protocol.SessionID(fmt.Sprintf("%s-review-%d", parent, n)), protocol.TypeClaimKey, protocol.KeyClaim{})
+	}
+	id := r.session("p", session.Options{FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 1}}})
+	for n := 1; n <= 2; n++ {
+		r.say(id, fmt.Sprint("m", n), "hello")
+		r.ended(id, fmt.Sprint("m", n), "completed")
+		r.until("the follow-up is started", func() bool { return len(r.view(id).FollowUps) == n })
+	}
+	all := r.view(id).FollowUps
+	for _, f := range all {
+		if f.State != protocol.FollowUpStarted || r.view(f.Session).Origin != protocol.OriginSession(id) {
+			t.Errorf("%+v is not the session's own", f)
+		}
+	}
+	if all[0].Session == all[1].Session || untagged(t, all[0].Session) != parent+"-review-1" || untagged(t, all[1].Session) != parent+"-review-2" {
+		t.Errorf("started were %+v", all)
+	}
+	r.close(id)
 }

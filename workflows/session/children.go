@@ -207,7 +207,7 @@ func (s *childrenPart) startDue() {
 			// The number and what the child may start count even if its start fails.
 			s.st.Child.N++
 			s.st.Child.Used += 1 + args.Children
-			in = NewInput(followUpID(s.id, "child", s.st.Child.N), s.childOptions(args), &protocol.Message{ID: "task", Text: args.Prompt, By: s.opt.By})
+			in = NewInput(followUpID(s.id, "child", s.st.Child.N, ""), s.childOptions(args), &protocol.Message{ID: "task", Text: args.Prompt, By: s.opt.By})
 			fut, err = s.follows.begin(s.ctx, in)
 		}
 		if err != nil {

@@ -2,6 +2,7 @@ package session
 
 import (
 	"cmp"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -58,7 +59,8 @@ type dueFollowUp struct {
 const (
 	keepFollowUps = 20
 	maxSessionID  = 63
-	// followUpTries bounds the ids that are tried for a follow-up; others may be in use.
+	// followUpTries bounds the ids that are tried for a follow-up; those of sessions that began
+	// before v0.2 can be guessed, and may be in use.
 	followUpTries = 5
 )
 
@@ -244,9 +246,16 @@ func (s *followsPart) start(ctx workflow.Context, d dueFollowUp, snapshot string
 }
 
 func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d dueFollowUp, snapshot string) (id string, err error) {
+	if s.admission.Signed && s.st.Follow.Owner == "" {
+		return "", errNobody()
+	}
 	for range followUpTries {
 		s.st.Follow.N++
-		id = followUpID(s.id, r.Name, s.st.Follow.N)
+		var tag string
+		if tag, err = followUpTag(ctx); err != nil {
+			return "", err
+		}
+		id = followUpID(s.id, r.Name, s.st.Follow.N, tag)
 		in := NewInput(id, s.followUpOptions(r, snapshot), &protocol.Message{ID: "follow-up", Text: r.Prompt, By: s.opt.By})
 		var began workflow.Future
 		if began, err = s.begin(ctx, in); err != nil {
@@ -257,6 +266,7 @@ func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d due
 		if !errors.As(err, &taken) {
 			break
 		}
+		s.note(conversation.Note{Type: protocol.EntryState, Turn: d.Turn, Text: fmt.Sprintf("follow-up %s of turn %d: the id %s is another workflow's: it gets another id", r.Name, d.Turn, id)})
 	}
 	return id, err
 }
@@ -266,7 +276,7 @@ func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d due
 func (s *followsPart) begin(ctx workflow.Context, in Input) (workflow.Future, error) {
 	if s.admission.Signed {
 		if s.st.Follow.Owner == "" {
-			return nil, kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
+			return nil, errNobody()
 		}
 		in.Judged, in.Groups = s.st.Follow.Owner, s.st.Follow.Groups
 	}
@@ -276,10 +286,32 @@ func (s *followsPart) begin(ctx workflow.Context, in Input) (workflow.Future, er
 	}), protocol.TypeSession, in).GetChildWorkflowExecution(), nil
 }
 
-// followUpID is the first session's id with the rule and a number. A long id is cut, and has a
-// digest of the whole one.
-func followUpID(session, rule string, n int) string {
+func errNobody() error {
+	return kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
+}
+
+// followUpTag returns the part of an id that nobody can know before the workflow of that id is
+// started: somebody who may start workflows could otherwise take the id first. Sessions that
+// began before v0.2 have none.
+func followUpTag(ctx workflow.Context) (tag string, err error) {
+	if workflow.GetVersion(ctx, "follow-ups have ids of their own", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		return "", nil
+	}
+	err = workflow.SideEffect(ctx, func(workflow.Context) any {
+		var b [5]byte
+		rand.Read(b[:]) // is recorded
+		return hex.EncodeToString(b[:])
+	}).Get(&tag)
+	return tag, err
+}
+
+// followUpID is the first session's id with the rule, a number and a tag. A long id is cut, and
+// has a digest of the whole one.
+func followUpID(session, rule string, n int, tag string) string {
 	tail := fmt.Sprintf("-%s-%d", rule, n)
+	if tag != "" {
+		tail += "-" + tag
+	}
 	if len(session)+len(tail) > maxSessionID {
 		//workflowcheck:ignore // a digest is a pure function
 		sum := sha256.Sum256([]byte(session))

@@ -61,6 +61,20 @@ func Show(t *testing.T, id string) protocol.SessionView {
 	return v
 }
 
+// Started waits for the nth follow-up of a session and returns its id.
+func Started(t *testing.T, id string, n int) (followUp string) {
+	t.Helper()
+	Until(t, fmt.Sprintf("follow-up %d of %s", n, id), func() (bool, error) {
+		all := Show(t, id).FollowUps
+		if len(all) < n {
+			return false, nil
+		}
+		followUp = all[n-1].Session
+		return true, nil
+	})
+	return followUp
+}
+
 // Open waits for n open approvals of a session.
 func Open(t *testing.T, id string, n int) []protocol.Approval {
 	t.Helper()

@@ -18,21 +18,22 @@ func TestAFollowUpGoesOnWithTheThreadAndItsResultIsAttached(t *testing.T) {
 	}
 	e2e.Session(t, "followed", "--follow-up", rules)
 	e2e.Turn(t, "followed", "the first words")
-	closed(t, "followed-review-1")
+	second := e2e.Started(t, "followed", 1)
+	closed(t, second)
 	e2e.Until(t, "the result of the follow-up is attached", func() (bool, error) {
 		all := e2e.Show(t, "followed").FollowUps
 		return len(all) == 1 && all[0].State != protocol.FollowUpStarted, nil
 	})
 	v := e2e.Show(t, "followed")
 	got := v.FollowUps[0]
-	if got.Session != "followed-review-1" || got.State != "closed" || got.Status != "completed" || got.Turn != 1 || !strings.Contains(got.Text, "The first was: the first words") {
+	if got.Session != second || !strings.HasPrefix(second, "followed-review-1-") || got.State != "closed" || got.Status != "completed" || got.Turn != 1 || !strings.Contains(got.Text, "The first was: the first words") {
 		t.Errorf("it is shown as %+v", got)
 	}
-	second := e2e.Show(t, "followed-review-1")
-	if second.Origin != "session/followed" || second.ThreadID == v.ThreadID || second.Options["sandbox"] != "read-only" || len(second.FollowUps) > 0 || v.State != protocol.Idle {
-		t.Errorf("the follow-up is %+v, and the first session %s", second, v.State)
+	its := e2e.Show(t, second)
+	if its.Origin != "session/followed" || its.ThreadID == v.ThreadID || its.Options["sandbox"] != "read-only" || len(its.FollowUps) > 0 || v.State != protocol.Idle {
+		t.Errorf("the follow-up is %+v, and the first session %s", its, v.State)
 	}
-	if out := e2e.OK(t, "session", "list", "--follow-ups-of", "followed"); !strings.Contains(out, "followed-review-1") {
+	if out := e2e.OK(t, "session", "list", "--follow-ups-of", "followed"); !strings.Contains(out, second) {
 		t.Errorf("listed are\n%s", out)
 	}
 }
