@@ -62,7 +62,7 @@ func newTidied(t *testing.T) *tidied {
 // needed for long enough.
 func (r *tidied) tidy(later time.Duration) (out batches.TidyStoreResult) {
 	r.t.Helper()
-	err := filepath.WalkDir(filepath.Join(r.dir, "owned"), func(path string, d os.DirEntry, err error) error {
+	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
@@ -206,5 +206,50 @@ func TestMaintenanceTidiesTheStore(t *testing.T) {
 	var out care.MaintenanceResult
 	if err := env.GetWorkflowResult(&out); err != nil || out.Store == nil || out.Store.Blobs != 2 || len(out.Problems) != 1 || out.Snapshots != nil {
 		t.Errorf("%+v, %v", out, err)
+	}
+}
+
+func TestRecordsOfToolCallsAndInstructionsGoWithTheirSession(t *testing.T) {
+	r := newTidied(t)
+	gone, there := r.session("gone", session.Options{}), r.session("there", session.Options{})
+	keys := func(id string) []string {
+		return []string{"instructions/" + id, "toolcalls/" + id + "/call_1", "toolcalls/" + id + "/call_1.begun"}
+	}
+	for _, id := range []string{gone, there} {
+		r.becomes(id, protocol.Idle)
+		for _, key := range keys(id) {
+			if err := r.store.Put(t.Context(), key, []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		r.close(id)
+	}
+	r.tidies()
+	for _, key := range append(keys(gone), keys(there)...) {
+		if !r.has(key) {
+			t.Errorf("%s is deleted, although Temporal knows the session", key)
+		}
+	}
+	r.forgotten(protocol.SessionID(gone))
+	r.tidy(0) // marks
+	if !r.has(keys(gone)[0]) {
+		t.Error("the records are deleted when Temporal does not know the session for the first time")
+	}
+	out := r.tidy(owned.Apart)
+	if out.Records != 3 {
+		t.Errorf("%d records were deleted, want 3", out.Records)
+	}
+	for _, key := range keys(gone) {
+		if r.has(key) {
+			t.Errorf("%s is left", key)
+		}
+	}
+	for _, key := range keys(there) {
+		if !r.has(key) {
+			t.Errorf("%s is deleted", key)
+		}
+	}
+	if r.has("records-missed/" + gone) {
+		t.Error("the mark of a session without records is left")
 	}
 }

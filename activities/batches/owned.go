@@ -90,6 +90,13 @@ func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	if err == nil {
 		err = tidyClaims(ctx, s.site.Store, time.Now())
 	}
+	if err == nil {
+		err = recordSweep{
+			store: s.site.Store, now: time.Now(), most: tidyMost,
+			ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.site.Temporal, o) },
+			alone: func(ctx context.Context) error { return owned.Alone(ctx, s.site.Store, s.site.Namespace) },
+		}.run(ctx, &out)
+	}
 	return out, f.Failure(ctx, "tidy the store", err)
 }
 

@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-func instructionsKey(session string) string { return "instructions/" + session }
+func instructionsKey(session string) string { return given + session }
 
 // KeepInstructions stores the instructions that codex has on a session's present host.
 func KeepInstructions(ctx context.Context, st *store.Store, in protocol.Instructions) error {

@@ -20,7 +20,16 @@ type ToolCall struct {
 	OK   bool      `json:"ok"`
 }
 
-func toolCallKey(session, id string) string { return "toolcalls/" + session + "/" + id }
+const (
+	toolCalls = "toolcalls/"
+	given     = "instructions/"
+)
+
+// OwnFamilies are the prefixes of keys, before the session's id, of what a session put on record
+// for itself alone: nobody reads it once Temporal has forgotten the session.
+var OwnFamilies = []string{toolCalls, given}
+
+func toolCallKey(session, id string) string { return toolCalls + session + "/" + id }
 
 // ReadToolCall returns the outcome of a call; the error wraps store.ErrNotFound if it has
 // none yet.

@@ -50,6 +50,8 @@ type Swept struct {
 	Bytes   int64 `json:"bytes"`
 	Marked  int   `json:"marked"` // not needed; deleted if still not needed after a day
 	Left    int   `json:"left,omitempty"`
+	// Records are blobs that sessions wrote outside folders. A Sweep leaves it 0.
+	Records int `json:"records,omitempty"`
 	// Problems concern single folders, or say why nothing was deleted.
 	Problems []string `json:"problems,omitempty"`
 }
