@@ -158,7 +158,7 @@ func TestInputsTellWhatThisProgramDoesNotKnowOfThem(t *testing.T) {
 func TestEveryAnnouncedFeatureIsAnOption(t *testing.T) {
 	all := session.Options{
 		Agents: protocol.Give("a"), Base: protocol.Give("b"), TeamTools: &protocol.ToolsGiven{Names: []string{"x"}},
-		FollowUps: []protocol.FollowUp{{Name: "look"}}, OnLimit: protocol.LimitSwitch,
+		FollowUps: []protocol.FollowUp{{Name: "look"}}, Verdict: true, Children: &protocol.Children{Max: 1}, OnLimit: protocol.LimitSwitch,
 	}
 	if got := session.NewInput("a", all, nil).Requires; !slices.Equal(got, protocol.Features()) {
 		t.Errorf("a session with all of them requires %v, want %v", got, protocol.Features())
