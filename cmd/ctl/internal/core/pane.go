@@ -83,7 +83,7 @@ func (p *Pane) put(above []byte) error {
 	var b strings.Builder
 	for i := range p.rows() { // row by row: tmux keeps what is erased from the top of a screen on
 		if i > 0 {
-			b.WriteString(ansi.CursorUp1)
+			b.WriteString(ansi.CUU1)
 		}
 		b.WriteString("\r" + ansi.EraseEntireLine)
 	}

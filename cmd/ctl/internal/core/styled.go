@@ -9,11 +9,12 @@ import (
 
 // Colours reports whether w is a terminal that is to show colours.
 func Colours(w any) bool {
-	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+	return IsTerminal(w) && os.Getenv("NO_COLOR") == "" && !Accessible()
 }
 
 // Accessible reports whether ctl is to be read aloud or the terminal cannot move its
-// cursor: then ctl prints lines and asks for lines, with no spinner and no screen of its own.
+// cursor: then ctl prints lines and asks for lines, with no colours, no spinner and no screen
+// of its own.
 func Accessible() bool {
 	return os.Getenv("TERM") == "dumb" || on("FAIRLEAD_ACCESSIBLE") || on("ACCESSIBLE")
 }

@@ -29,9 +29,8 @@ type (
 		id  string
 		err error
 	}
-	look   struct{}
-	redraw struct{} // the clock went on
-	heard  struct {
+	look  struct{}
+	heard struct {
 		session string
 		event   api.Event
 	}

@@ -37,12 +37,10 @@ func Change(kind, diff string) (all []Line) {
 	if sign == "" {
 		return Diff(diff)
 	}
-	for _, l := range Lines(styleOf(sign), sign, diff) {
-		all = append(all, l)
-	}
 	if diff == "" {
 		return []Line{{core.Dim, "(an empty file)"}}
 	}
+	all = Lines(styleOf(sign), sign, diff)
 	if !strings.HasSuffix(diff, "\n") {
 		all = append(all, Line{core.Dim, `\ no newline at the end`})
 	}

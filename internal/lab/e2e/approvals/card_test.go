@@ -44,7 +44,7 @@ func TestAFileChangeIsAcceptedByOneKeyAfterItsDiff(t *testing.T) {
 func TestACommandIsAskedWithoutItsShell(t *testing.T) {
 	id := "aloud"
 	e2e.Session(t, id)
-	w := e2e.TmuxWith(t, 120, 30, []string{"FAIRLEAD_ACCESSIBLE=1", "NO_COLOR=1"}, "session", "send", id, "you need a command")
+	w := e2e.TmuxWith(t, 120, 30, []string{"FAIRLEAD_ACCESSIBLE=1"}, "session", "send", id, "you need a command")
 	w.Sees("$ printf 'it ran", "  ' > ran.txt; cat ran.txt", "(run by /bin/bash -lc; d shows the whole command)", "on web-1, sandbox workspace-write",
 		`claims   "to see it run" (the model's words, not checked)`, "then Enter >")
 	w.Types("x")

@@ -118,3 +118,28 @@ func TestWithoutAFullScreenWatchIsAsBefore(t *testing.T) {
 		t.Errorf("it is decided %+v", got)
 	}
 }
+
+// TestTheInboxSignsADecision the one way that `approval accept` does: the passphrase of the
+// key is asked for at the terminal, and then the inbox is back.
+func TestTheInboxSignsADecision(t *testing.T) {
+	id := "inboxsigned"
+	ann := newKey(t, "ann", "open sesame")
+	e2e.Session(t, id, "--policy", policyFile(t, "default: ask\n", "ann@example.com "+ann.line))
+	e2e.Send(t, id, "you need a command")
+	ap := e2e.Open(t, id, 1)[0]
+	w := e2e.Tmux(t, 100, 24, "approval", "watch", "--session", id, "--sign-with", ann.file)
+	w.Sees("> "+ap.ID, "sign", "ann@example.com")
+	w.Presses("a")
+	w.Sees("passphrase of " + ann.file)
+	w.Types("open sesame")
+	w.Presses("Enter")
+	w.Sees("accepted by ann@example.com", "recorded")
+	decidedBy(t, ap, "accept", "ann@example.com")
+	if screen := w.All(); strings.Contains(screen, "open sesame") {
+		t.Errorf("the passphrase is on the screen:\n%s", screen)
+	}
+	w.Presses("q")
+	if code := w.Ends(); code != 0 {
+		t.Errorf("ctl exits with %d:\n%s", code, w.All())
+	}
+}
