@@ -3,9 +3,7 @@ package approval
 import (
 	"context"
 	"errors"
-	"io"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -23,9 +21,7 @@ const listWait = 8 * time.Second
 // showInbox shows approvals in full screen.
 func showInbox(ctx context.Context, a *core.App, t *conn.Conn, session string) error {
 	s := &source{a: a, t: t, session: session, seen: map[string]protocol.Approval{}, places: map[string]place{}}
-	// What runs behind the screen asks nothing and prints nothing.
-	s.back = &core.App{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Flags: a.Flags, SignWith: a.SignWith, Began: a.Began}
-	s.back.Flags.NoInput = true
+	s.back = a.Behind()
 	defer s.back.Close()
 	var err error
 	if s.tb, err = conn.Open(ctx, s.back); err != nil {

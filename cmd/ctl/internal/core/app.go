@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -47,6 +48,14 @@ type App struct {
 
 	typing  typing
 	Strayed time.Time // when a prompt was abandoned because its approval was no longer open
+}
+
+// Behind returns a ctl with the same flags that asks nothing and prints nothing, for what runs
+// behind a screen. Its caller closes it.
+func (a *App) Behind() *App {
+	b := &App{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Flags: a.Flags, SignWith: a.SignWith, Began: a.Began}
+	b.Flags.NoInput = true
+	return b
 }
 
 // Print returns the printer for results, to standard output.

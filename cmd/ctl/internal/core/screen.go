@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"unicode/utf8"
 
@@ -148,4 +149,100 @@ func (a *App) EraseLine() {
 	if s, ok := Screen(a.Err).(*screen); ok {
 		s.eraseLine()
 	}
+}
+
+// Styled returns the lines that text prints, as a terminal must get them: escaped, with
+// styles if colour is true. No style goes on beyond the end of its line.
+func Styled(colour bool, text func(p *Printer)) []string {
+	var b strings.Builder
+	s := &screen{w: &b}
+	text(&Printer{W: s, color: colour})
+	s.flush()
+	all := strings.TrimSuffix(b.String(), "\n")
+	if all == "" {
+		return nil
+	}
+	lines, style := strings.Split(all, "\n"), ""
+	for i, line := range lines {
+		begun := style
+		for rest := line; ; { // only a screen's own styles are left in there
+			at := strings.Index(rest, "\x1b[")
+			if at < 0 {
+				break
+			}
+			end := strings.IndexByte(rest[at:], 'm')
+			if end < 0 {
+				break
+			}
+			if style = rest[at : at+end+1]; style == "\x1b[0m" {
+				style = ""
+			}
+			rest = rest[at+end+1:]
+		}
+		lines[i] = begun + line
+		if style != "" {
+			lines[i] += "\x1b[0m"
+		}
+	}
+	return lines
+}
+
+// A Span is a part of a line in one style.
+type Span struct {
+	Style Style
+	Text  string
+}
+
+// Spans reads a line that a library has styled. Sequences that set styles become styles, and
+// those of links are left out. All else is text, also other sequences, which a Printer escapes.
+func Spans(line string) (all []Span) {
+	style := ""
+	add := func(text string) {
+		if text != "" {
+			all = append(all, Span{Style(style), text})
+		}
+	}
+	for {
+		before, rest, found := strings.Cut(line, "\x1b")
+		add(before)
+		if !found {
+			return all
+		}
+		if sgr, after, ok := cutSGR(rest); ok {
+			if style = strings.TrimPrefix(style+";"+sgr, ";"); sgr == "" || sgr == "0" {
+				style = ""
+			}
+			line = after
+			continue
+		}
+		if after, ok := cutLink(rest); ok {
+			line = after
+			continue
+		}
+		add("\x1b")
+		line = rest
+	}
+}
+
+// cutSGR reads the rest of a sequence that sets a style.
+func cutSGR(s string) (params, after string, ok bool) {
+	if s, ok = strings.CutPrefix(s, "["); !ok {
+		return "", "", false
+	}
+	end := strings.IndexFunc(s, func(r rune) bool { return r != ';' && r != ':' && (r < '0' || r > '9') })
+	if end < 0 || s[end] != 'm' {
+		return "", "", false
+	}
+	return s[:end], s[end+1:], true
+}
+
+// cutLink reads the rest of a sequence that begins or ends a link.
+func cutLink(s string) (after string, ok bool) {
+	if !strings.HasPrefix(s, "]8;") {
+		return "", false
+	}
+	if _, after, ok = strings.Cut(s, "\a"); !ok {
+		_, after, ok = strings.Cut(s, "\x1b\\")
+	}
+	return after, ok
 }

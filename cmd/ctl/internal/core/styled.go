@@ -49,39 +49,3 @@ func TerminalFile(w any) (*os.File, bool) {
 	f, ok := w.(*os.File)
 	return f, ok && term.IsTerminal(int(f.Fd()))
 }
-
-// Styled returns the lines that text prints, as a terminal must get them: escaped, with
-// styles if colour is true. No style goes on beyond the end of its line.
-func Styled(colour bool, text func(p *Printer)) []string {
-	var b strings.Builder
-	s := &screen{w: &b}
-	text(&Printer{W: s, color: colour})
-	s.flush()
-	all := strings.TrimSuffix(b.String(), "\n")
-	if all == "" {
-		return nil
-	}
-	lines, style := strings.Split(all, "\n"), ""
-	for i, line := range lines {
-		begun := style
-		for rest := line; ; { // only a screen's own styles are left in there
-			at := strings.Index(rest, "\x1b[")
-			if at < 0 {
-				break
-			}
-			end := strings.IndexByte(rest[at:], 'm')
-			if end < 0 {
-				break
-			}
-			if style = rest[at : at+end+1]; style == "\x1b[0m" {
-				style = ""
-			}
-			rest = rest[at+end+1:]
-		}
-		lines[i] = begun + line
-		if style != "" {
-			lines[i] += "\x1b[0m"
-		}
-	}
-	return lines
-}

@@ -89,3 +89,11 @@ func TestStyledLinesAreEscapedAndEndTheirStyles(t *testing.T) {
 		t.Errorf("without colours it is %q", plain)
 	}
 }
+
+func TestOfAStyledLineOnlyTheStylesAreObeyed(t *testing.T) {
+	got := Spans("a\x1b[1;36mb\x1b[mc\x1b[2Jd\x1b]8;id=1;https://a.example\x07e\x1b]8;;\x1b\\f\x1b")
+	want := []Span{{"", "a"}, {"1;36", "b"}, {"", "c"}, {"", "\x1b"}, {"", "[2Jd"}, {"", "e"}, {"", "f"}, {"", "\x1b"}}
+	if !slices.Equal(got, want) {
+		t.Errorf("spans are %q, want %q", got, want)
+	}
+}

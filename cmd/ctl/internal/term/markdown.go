@@ -133,47 +133,9 @@ var look = func() ansi.StyleConfig {
 // printStyled prints a line of glamour's. Its styles go the way of all styles, links of
 // terminals are dropped, and whatever else it has is text.
 func printStyled(p *core.Printer, line string) {
-	style, rest := "", line
 	var parts []Line
-	flush := func(text string) {
-		if text != "" {
-			parts = append(parts, Line{core.Style(style), core.Clean(show.Replace(text))})
-		}
-	}
-	for {
-		at := strings.IndexByte(rest, '\x1b')
-		if at < 0 {
-			flush(rest)
-			break
-		}
-		flush(rest[:at])
-		rest = rest[at+1:]
-		switch {
-		case strings.HasPrefix(rest, "["):
-			end := strings.IndexFunc(rest[1:], func(r rune) bool { return r != ';' && r != ':' && (r < '0' || r > '9') })
-			if end < 0 || rest[1+end] != 'm' {
-				flush("\x1b")
-				continue
-			}
-			if now := rest[1 : 1+end]; now == "" || now == "0" {
-				style = ""
-			} else {
-				style = strings.TrimPrefix(style+";"+now, ";")
-			}
-			rest = rest[end+2:]
-		case strings.HasPrefix(rest, "]8;"):
-			_, after, ok := strings.Cut(rest, "\x07")
-			if !ok {
-				_, after, ok = strings.Cut(rest, "\x1b\\")
-			}
-			if !ok {
-				flush("\x1b")
-				continue
-			}
-			rest = after
-		default:
-			flush("\x1b")
-		}
+	for _, span := range core.Spans(line) {
+		parts = append(parts, Line{span.Style, core.Clean(show.Replace(span.Text))})
 	}
 	for len(parts) > 0 { // glamour fills lines up with blanks
 		last := &parts[len(parts)-1]
