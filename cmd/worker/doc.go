@@ -3,6 +3,7 @@
 //
 //	worker [--config FILE]             run until SIGTERM or SIGINT
 //	worker --takeover FOLDER           the same, and share FOLDER with the workers of this machine
+//	worker --only api                  serve the HTTP API alone: no activities, no workflows
 //	worker --check-config [--config F] check the config, report mistakes, and stop
 //	worker version
 //

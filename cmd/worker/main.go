@@ -33,15 +33,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ~/.config/fairlead/config.yaml)")
 	below := flags.String("takeover", "", "`folder` on a disk of this machine, shared by its workers: one that dies is missed at once (ctl up gives it)")
+	only := flags.String("only", "", "serve only this `PART`: api is the HTTP API, without activities and workflows")
 	check := flags.Bool("check-config", false, "say whether the config is right, and stop")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--takeover FOLDER] [--check-config]\n       worker version")
+		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--takeover FOLDER] [--only api] [--check-config]\n       worker version")
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
+		return 2
+	case *only != "" && *only != "api":
+		fmt.Fprintf(stderr, "worker: --only %q is not a part that can be served alone: api is\n", *only)
 		return 2
 	case flags.NArg() > 0:
 		fmt.Fprintf(stderr, "worker: %q is not a command (worker --help)\n", flags.Arg(0))
@@ -59,7 +63,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	log := newLogger(conf, stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	defer stop()
-	err = serve(ctx, stop, conf, *below, log)
+	err = serve(ctx, stop, conf, *below, *only == "api", log)
 	switch {
 	case err == nil, ctx.Err() != nil && errors.Is(err, context.Canceled):
 		log.Info("worker stopped")

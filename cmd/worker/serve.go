@@ -46,8 +46,9 @@ const throttle = 4 * time.Second
 const stuck = 5 * time.Second
 
 // serve runs the worker until ctx ends. unlisten restores the default handling of signals,
-// so that a second signal ends a drain. below is the folder of --takeover, or empty.
-func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, log *slog.Logger) error {
+// so that a second signal ends a drain. below is the folder of --takeover, or empty. With
+// apiOnly it runs no activities and no workflows.
+func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, apiOnly bool, log *slog.Logger) error {
 	blobs, err := openStore(ctx, conf, log)
 	if err != nil {
 		return err
@@ -117,6 +118,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer closeLogin()
+	programs, err := offerPrograms(&opts, conf, log)
+	if err != nil {
+		return err
+	}
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err
@@ -137,6 +142,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	codec := target.Codec
 	defer c.Close()
 	temporal.set(c)
+	forPrograms, err := connectPrograms(ctx, conf, c, programs, log)
+	if err != nil {
+		return err
+	}
+	defer forPrograms.Close()
 	after := newSuccessor(below, log)
 	defer after.Close()
 	after.watch(c, target.Namespace, identity.String())
@@ -180,6 +190,12 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 
 	works.set(set.Workfolders())
 
+	if apiOnly {
+		who.change(func(s *api.Status) { s.Ready, s.Waits, s.TaskQueues = true, "", []string{} })
+		log.Info("api ready", "api", address, "store", blobs.ID(), "version", version.String())
+		<-ctx.Done()
+		return nil
+	}
 	fatal := make(chan error, 1)
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
@@ -361,15 +377,7 @@ func runtimeDir() string {
 
 // connect waits for Temporal and the namespace.
 func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *dial.Target, error) {
-	env, err := dial.Environment()
-	if err != nil {
-		return nil, nil, err
-	}
-	file, err := dial.Config(conf)
-	if err != nil {
-		return nil, nil, err
-	}
-	opts, err := dial.Resolve(env, file, dial.Stack(client.DefaultHostPort, "", "", time.Time{}, nil))
+	opts, err := target(conf)
 	if err != nil {
 		return nil, nil, err
 	}

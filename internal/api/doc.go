@@ -47,6 +47,8 @@
 //
 //	* valid only with the digest in the trailer
 //
+// Beside these, which ctl uses, a server has the routes of [Programs]: package httpapi.
+//
 // # Guarantees for a viewer
 //
 // Entries arrive in the order of their seq, starting with the requested one, each once and

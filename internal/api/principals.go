@@ -58,6 +58,10 @@ const signHint = "each request must prove who makes it: set principal and sign_w
 func (s *Server) locked(to route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Authority == nil {
+			if to.program != nil && !s.secure && !to.open {
+				s.failAt(w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
+				return
+			}
 			to.serve(s, w, r)
 			return
 		}
@@ -71,7 +75,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			if !to.open {
 				refused(&s.opts, c, to, r, err)
 			}
-			s.fail(w, err)
+			s.failAt(w, r, err)
 			return
 		}
 		known := context.WithValue(r.Context(), callerKey{}, c)
@@ -84,7 +88,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			if !to.open {
 				refused(&s.opts, c, to, r, err)
 			}
-			s.fail(w, err)
+			s.failAt(w, r, err)
 			return
 		}
 		ctx, cancel := context.WithCancelCause(known)

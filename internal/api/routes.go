@@ -24,6 +24,8 @@ type route struct {
 	// head says that the signed digest is of the first line of the body only, which has the
 	// digests of the rest.
 	head bool
+	// program is a place of Options.Programs, or nil.
+	program *Place
 }
 
 // A need is the verb that a request needs, and what it is about. Without a verb, any
@@ -82,11 +84,11 @@ var routes = []route{
 }
 
 func (s *Server) routes() http.Handler {
-	mux := http.NewServeMux()
-	for _, r := range routes {
-		mux.HandleFunc(r.pattern, s.locked(r))
+	s.mux = http.NewServeMux()
+	for _, r := range slices.Concat(routes, programRoutes(s)) {
+		s.mux.HandleFunc(r.pattern, s.locked(r))
 	}
-	return mux
+	return s.mux
 }
 
 // isOpen reports whether a request goes to an open route.

@@ -50,6 +50,8 @@ type Options struct {
 	// (a line as in a .pub file). Either may be nil.
 	Tokens  Tokens
 	Certify func(principal, key string, lifetime time.Duration) (certificate string, err error)
+	// Programs makes the routes for programs, which package httpapi has; nil means none.
+	Programs func(*Records) Programs
 	// Login gives certificates to people; nil means that nobody logs in here.
 	Login Logins
 	// Access returns the access file in force; nil means that there is none.
@@ -90,6 +92,9 @@ type Server struct {
 
 	bearers bearers
 	callers *callers
+
+	mux      *http.ServeMux
+	programs Programs
 }
 
 var errClosing = errors.New("the worker stops")
@@ -235,13 +240,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				if !isOpen(r) {
 					refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
 				}
-				s.fail(w, err)
+				s.failAt(w, r, err)
 				return
 			}
 		}
 		// A web page in a local browser can reach loopback, but cannot hide its origin.
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {
-			s.fail(w, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
+			s.failAt(w, r, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
 			return
 		}
 		next.ServeHTTP(w, r)

@@ -17,11 +17,14 @@ type WorkerOptions struct {
 	Zone string
 	// Within is a command prefix, such as nsenter and its arguments.
 	Within []string
+	// APIOnly makes it serve the HTTP API alone.
+	APIOnly bool
 }
 
 // A Worker is a worker besides the stack's own. Nothing restarts it.
 type Worker struct {
 	Name, Zone string
+	Socket     string // of its API
 	cmd        *exec.Cmd
 	log        string
 	done       chan struct{}
@@ -46,13 +49,16 @@ func (l *Lab) StartWorker(o WorkerOptions) (*Worker, error) {
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	w := &Worker{Name: o.Name, Zone: o.Zone, log: filepath.Join(l.Dir, "worker-"+o.Name+".log"), done: make(chan struct{})}
+	w := &Worker{Name: o.Name, Zone: o.Zone, Socket: filepath.Join(l.State, o.Name+".sock"), log: filepath.Join(l.Dir, "worker-"+o.Name+".log"), done: make(chan struct{})}
 	log, err := os.OpenFile(w.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close() // the worker has its own descriptor
 	words := append(append([]string{}, o.Within...), filepath.Join(l.opts.Repo, "bin", "worker"), "--config", path)
+	if o.APIOnly {
+		words = append(words, "--only", "api")
+	}
 	w.cmd = exec.Command(words[0], words[1:]...)
 	w.cmd.Stdout, w.cmd.Stderr, w.cmd.Env = log, log, l.env
 	if err := w.cmd.Start(); err != nil {

@@ -16,6 +16,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
+// NotArchived is the condition of a list without archived sessions.
+const NotArchived = "FairleadArchived IS NULL"
+
 // List returns at most limit matching workflows, newest first.
 func (t *Conn) List(ctx context.Context, doing, query string, limit int) ([]*workflowpb.WorkflowExecutionInfo, error) {
 	ctx, cancel := t.Bounded(ctx, 30*time.Second)

@@ -1,11 +1,13 @@
 package flows
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -44,7 +46,11 @@ func CheckKey(what, key string) error {
 // key.
 type Keyed struct {
 	protocol.KeyClaim
-	key string
+	// Doing is what is done under the key, for errors; by default, start Kind ID.
+	Doing string
+	// Called is what the user calls the key; by default, its text.
+	Called string
+	key    string
 }
 
 // RequestOf returns the claim of a request with a key, or nil without a key. id is the
@@ -95,7 +101,12 @@ func Anybodys(opt session.Options) session.Options {
 	return opt
 }
 
-func (k *Keyed) doing() string { return "start " + k.Kind + " " + k.ID }
+func (k *Keyed) doing() string {
+	if k.Doing != "" {
+		return k.Doing
+	}
+	return "start " + k.Kind + " " + k.ID
+}
 
 func (k *Keyed) workflowID() string { return k.Kind + "/" + k.ID }
 
@@ -180,7 +191,7 @@ func (k *Keyed) reused(was *protocol.KeyClaim) error {
 			by = "another request"
 		}
 	}
-	return errkind.New(errkind.ExitRefused, "key_reused", "%s: the key %q stands for %s", k.doing(), k.key, by).
+	return errkind.New(errkind.ExitRefused, errkind.KeyReused, "%s: the key %s stands for %s", k.doing(), cmp.Or(k.Called, strconv.Quote(k.key)), by).
 		Hinted("ask for the same again, or choose another key")
 }
 

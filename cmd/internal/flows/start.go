@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"path"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -117,10 +119,36 @@ func (t *Conn) StartSession(ctx context.Context, id string, in session.Input, k 
 	return k.Ours(ctx, t, err)
 }
 
-// Startable refuses options that the workflow would refuse.
+// Startable refuses options that the workflow or the host would refuse.
 func Startable(opt session.Options) error {
+	if opt.Dir != "" && !path.IsAbs(opt.Dir) {
+		return errkind.Usage("dir %q is not an absolute path on the host", opt.Dir)
+	}
 	if err := opt.Check(); err != nil {
 		return errkind.Usage("the session would be refused: %v", err).Because(err)
+	}
+	return nil
+}
+
+// SetLabels sets the conditions on a session's host. It stores k=v as a label, as earlier
+// versions did, and other forms as selectors.
+func SetLabels(opt *session.Options, labels []string) error {
+	wants, err := protocol.ParseSelectors(labels)
+	if err != nil {
+		return err
+	}
+	for _, s := range wants {
+		before, twice := opt.Labels[s.Key]
+		switch {
+		case s.Op != "=":
+			opt.Select = append(opt.Select, s.String())
+		case twice && before != s.Value:
+			return fmt.Errorf("%s and %s=%s: no host has both", s, s.Key, before)
+		case opt.Labels == nil:
+			opt.Labels = map[string]string{s.Key: s.Value}
+		default:
+			opt.Labels[s.Key] = s.Value
+		}
 	}
 	return nil
 }

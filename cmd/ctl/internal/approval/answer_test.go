@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/terminaltest"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -112,12 +113,12 @@ func TestADecisionThatIsLeftForTheNextWorkerIsShownWhole(t *testing.T) {
 	if err := setAnswers(&d, map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}); err != nil {
 		t.Fatal(err)
 	}
-	got := decidedByUs(protocol.SessionDetail{}, "s", d)
+	got := flows.DecidedBy(protocol.SessionDetail{}, "s", d)
 	if want := map[string][]string{"colour": {"blue"}, "tags": {"a", "b"}}; got.State != protocol.ApprovalDecided || !reflect.DeepEqual(got.Decision.Answers, want) || got.Decision.Reason != "I looked" {
 		t.Errorf("it is %s, decided as %+v", got.State, got.Decision)
 	}
 	grant := protocol.Decide{Approval: "s.2", Outcome: "grant", Scope: "session", Grant: json.RawMessage(`{"network":{"enabled":true}}`)}
-	if got := decidedByUs(protocol.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
+	if got := flows.DecidedBy(protocol.SessionDetail{}, "s", grant); string(got.Decision.Grant) != string(grant.Grant) || got.Decision.Scope != "session" {
 		t.Errorf("it is decided as %+v", got.Decision)
 	}
 }

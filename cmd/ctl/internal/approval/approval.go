@@ -1,9 +1,7 @@
 package approval
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -41,7 +40,7 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := approvals(c.Context(), a, t, session, all)
+			list, err := t.Approvals(c.Context(), session, all, nil)
 			if err != nil {
 				return err
 			}
@@ -92,47 +91,6 @@ func approvalColour(s protocol.ApprovalState) core.Style {
 		return core.Dim
 	}
 	return ""
-}
-
-func approvals(ctx context.Context, a *core.App, t *conn.Conn, session string, all bool) ([]protocol.Approval, error) {
-	var ids []string
-	if session != "" {
-		if err := core.CheckName("session id", session); err != nil {
-			return nil, err
-		}
-		ids = []string{session}
-	} else {
-		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSession)
-		if !all {
-			query += " AND FairleadApprovals > 0"
-		}
-		infos, err := t.List(ctx, "list approvals", query, 1000)
-		if err != nil {
-			return nil, err
-		}
-		for _, info := range infos {
-			ids = append(ids, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
-		}
-	}
-	list, silent := []protocol.Approval{}, 0
-	for _, id := range ids {
-		var some []protocol.Approval
-		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &some)
-		if session == "" && core.ExitCode(err) == core.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
-			silent++ // must not hide the others
-			a.Note("session %s does not answer; its approvals are not listed", id)
-			continue
-		}
-		if err != nil {
-			return nil, err
-		}
-		for _, ap := range some {
-			if all || ap.State == protocol.ApprovalOpen || ap.State == protocol.ApprovalUnjudged {
-				list = append(list, Checked(ap))
-			}
-		}
-	}
-	return list, nil
 }
 
 func approval(ctx context.Context, t *conn.Conn, doing, id string) (protocol.Approval, error) {
@@ -196,14 +154,7 @@ func whole(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval)
 	if err != nil {
 		return ap, conn.APIFailure("show approval "+ap.ID, err)
 	}
-	ap.Command, ap.CWD, ap.Reason, ap.Summary = req.Command, req.CWD, req.Reason, req.Summary
-	ap.Changes, ap.Truncated = req.Changes, false
-	ap.Network, ap.Permissions, ap.URL, ap.Server, ap.Tool, ap.Amendment = req.Network, req.Permissions, req.URL, req.Server, req.Tool, req.Amendment
-	ap.Args, ap.GrantRoot, ap.Digested = req.Args, req.GrantRoot, req.Digested
-	if req.Questions != nil {
-		ap.Questions = req.Questions
-	}
-	return ap, nil
+	return flows.InFull(ap, req), nil
 }
 
 type decideFlags struct{ reason, digest string }
@@ -370,7 +321,7 @@ func withDigestHint(err error, d protocol.Decide) error {
 // keptDecision returns the approval with the decision that Temporal now keeps, as the next
 // worker will judge it. It returns the refusal if that worker will refuse it.
 func keptDecision(ctx context.Context, t *conn.Conn, msg conn.Delivery, seen protocol.SessionDetail, d protocol.Decide) (protocol.Approval, error) {
-	ours := decidedByUs(seen, msg.Session, d)
+	ours := flows.DecidedBy(seen, msg.Session, d)
 	now, _, err := msg.Look(ctx, t.Conn)
 	if err != nil {
 		return ours, nil // nobody can say yet
@@ -391,21 +342,6 @@ func judgedDecision(doing string, seen, now protocol.SessionDetail, ours protoco
 			Hinted("ctl judged the decision by the access file of its config. Temporal keeps the decision, and the next worker judges it by its own access file. `ctl access why` says which right is missing")
 	}
 	return ours, nil
-}
-
-// decidedByUs returns the approval as it will be.
-func decidedByUs(seen protocol.SessionDetail, session string, d protocol.Decide) protocol.Approval {
-	ap, err := conn.Pick(seen.Approvals, "", d.Approval)
-	if err != nil {
-		ap = protocol.Approval{ID: d.Approval, Session: session, Digest: d.Digest}
-	}
-	ap.State = protocol.ApprovalDecided
-	ap.Decision = &protocol.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
-		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
-	if d.Answers != nil {
-		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made it
-	}
-	return ap
 }
 
 // awaitAck waits until codex has a decision, and returns the newest state. After a timeout
@@ -532,7 +468,7 @@ func watchApprovals(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	defer tick.Stop()
 	a.Note("watching; ^C ends it")
 	for {
-		list, err := approvals(ctx, a, t, session, false)
+		list, err := t.Approvals(ctx, session, false, nil)
 		if err != nil && core.ExitCode(err) != core.ExitUnreachable {
 			return err
 		}

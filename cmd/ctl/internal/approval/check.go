@@ -5,36 +5,16 @@ import (
 	"context"
 	"errors"
 
-	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Checked returns an approval with what ctl found out about its digest. If it is open and
-// what it shows does not give the digest, it has no digest any more, so that no script
-// takes it from there.
-func Checked(ap protocol.Approval) protocol.Approval {
-	ap.DigestCheck = ""
-	if ap.State != protocol.ApprovalOpen {
-		return ap
-	}
-	ap, err := verified(ap)
-	if ap.DigestCheck = protocol.WordFor(err); ap.DigestCheck == protocol.DigestOther {
-		ap.Digest = ""
-	}
-	return ap
-}
+// Checked returns an approval with what ctl found out about its digest.
+func Checked(ap protocol.Approval) protocol.Approval { return flows.Checked(ap) }
 
-// verified checks the digest. What is shown beside its content is made anew.
-func verified(ap protocol.Approval) (protocol.Approval, error) {
-	r := ap.Request()
-	err := activities.Verify(r)
-	if err == nil {
-		ap.Summary, ap.Network, ap.Amendment = r.Summary, r.Network, r.Amendment
-	}
-	return ap, err
-}
+func verified(ap protocol.Approval) (protocol.Approval, error) { return flows.Verified(ap) }
 
 func otherContent(doing string) *core.Error {
 	return core.Refused("%s: %v", doing, protocol.ErrOtherContent).

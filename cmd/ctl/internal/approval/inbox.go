@@ -52,7 +52,7 @@ type source struct {
 func (s *source) List(ctx context.Context, keep []string) ([]inbox.Item, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, listWait, errors.New("no answer within "+listWait.String()))
 	defer cancel()
-	list, err := approvals(ctx, s.back, s.tb, s.session, false)
+	list, err := s.tb.Approvals(ctx, s.session, false, nil)
 	if err != nil {
 		return nil, causeOf(ctx, err)
 	}

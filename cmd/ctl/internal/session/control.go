@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -250,7 +251,7 @@ func unarchiveCommand(a *core.App) *cobra.Command {
 	}
 }
 
-const notArchived = "FairleadArchived IS NULL"
+const notArchived = flows.NotArchived
 
 // showQueue lists messages whose turns have not begun.
 func showQueue(p *core.Printer, all []protocol.QueuedView) {

@@ -4,6 +4,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -23,7 +24,6 @@ func (f *placeFlags) add(c *cobra.Command) {
 	fl.IntVar(&f.priority, "priority", protocol.DefaultPriority, "order among waiting sessions: `N` from 1 (first) to 5 (last)")
 }
 
-// set stores k=v as a label, as earlier versions did, and other forms as selectors.
 func (f *placeFlags) set(opt *session.Options) error {
 	if f.tenant != "" {
 		if err := core.CheckName("tenant", f.tenant); err != nil {
@@ -36,22 +36,8 @@ func (f *placeFlags) set(opt *session.Options) error {
 	if f.priority != protocol.DefaultPriority {
 		opt.Priority = f.priority
 	}
-	wants, err := protocol.ParseSelectors(f.labels)
-	if err != nil {
+	if err := flows.SetLabels(opt, f.labels); err != nil {
 		return core.Usage("--label: %v", err)
-	}
-	for _, s := range wants {
-		before, twice := opt.Labels[s.Key]
-		switch {
-		case s.Op != "=":
-			opt.Select = append(opt.Select, s.String())
-		case twice && before != s.Value:
-			return core.Usage("--label %s and --label %s=%s: no host has both", s, s.Key, before)
-		case opt.Labels == nil:
-			opt.Labels = map[string]string{s.Key: s.Value}
-		default:
-			opt.Labels[s.Key] = s.Value
-		}
 	}
 	if _, err := protocol.ParseSelectors(f.prefer); err != nil {
 		return core.Usage("--prefer: %v", err)

@@ -1,0 +1,112 @@
+package apiflows
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Approvals implements httpapi.Sessions.
+func (b *Backend) Approvals(ctx context.Context, session string, all bool, may func(string) bool) ([]protocol.Approval, error) {
+	t, err := b.conn()
+	if err != nil {
+		return nil, err
+	}
+	return t.Approvals(ctx, session, all, may)
+}
+
+// Approval implements httpapi.Sessions.
+func (b *Backend) Approval(ctx context.Context, id string) (ap protocol.Approval, err error) {
+	t, err := b.conn()
+	if err != nil {
+		return ap, err
+	}
+	session, _, _ := protocol.CutApproval(id)
+	doing := "show approval " + id
+	var list []protocol.Approval
+	if err := t.Ask(ctx, doing, protocol.SessionID(session), protocol.QueryApprovals, &list); err != nil {
+		return ap, err
+	}
+	if ap, err = flows.Pick(list, doing, id); err != nil {
+		return ap, err
+	}
+	if ap.Truncated {
+		req, err := b.store.Whole(ctx, session, ap.Digest)
+		if err != nil {
+			return ap, err
+		}
+		ap = flows.InFull(ap, req)
+	}
+	if ap = flows.Checked(ap); ap.DigestCheck == protocol.DigestOther {
+		return ap, errkind.Refused("%s: %v", doing, protocol.ErrOtherContent)
+	}
+	return ap, nil
+}
+
+// Decide implements httpapi.Sessions.
+func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap protocol.Approval, err error) {
+	t, err := b.conn()
+	if err != nil {
+		return ap, err
+	}
+	d.By = b.by(ctx)
+	doing := d.Outcome + " approval " + d.Approval
+	session, _, _ := protocol.CutApproval(d.Approval)
+	own, err := b.again(ctx, t, key, protocol.SignalDecide, session, doing, d)
+	if err != nil {
+		return ap, err
+	}
+	msg := flows.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, UpdateID: own, Msg: d, Again: true, Check: flows.Decidable(doing, d)}
+	seen, live, lookErr := msg.Look(ctx, t)
+	if err := public(doing, seen, d, lookErr); err != nil {
+		return ap, err
+	}
+	kept, err := msg.Send(ctx, t, seen, live, lookErr, &ap)
+	if key != "" && err != nil && errkind.ExitCode(err) == errkind.ExitRefused {
+		// The session may have continued as new since the first request with this key.
+		if was, perr := flows.Pick(seen.Approvals, doing, d.Approval); perr == nil && was.Decision != nil && flows.Ours(doing, was, d) == nil {
+			return was, nil
+		}
+	}
+	if err != nil {
+		return ap, err
+	}
+	if kept {
+		return flows.DecidedBy(seen, session, d), nil
+	}
+	return ap, flows.Ours(doing, ap, d)
+}
+
+// public refuses answers that may be secret: Temporal keeps them.
+func public(doing string, seen protocol.SessionDetail, d protocol.Decide, lookErr error) error {
+	if len(d.Answers) == 0 {
+		return nil
+	}
+	if lookErr != nil {
+		var e *errkind.Error
+		if errors.As(lookErr, &e) {
+			return lookErr
+		}
+		return errkind.Unreachable("%s: the questions cannot be read now, so nobody can know which answers are secret", doing).Because(lookErr)
+	}
+	var answers map[string]any
+	if err := json.Unmarshal(d.Answers, &answers); err != nil {
+		return errkind.Usage("%s: answers: want an object with a text or a list of texts for each question", doing).Because(err)
+	}
+	ap, err := flows.Pick(seen.Approvals, doing, d.Approval)
+	if err != nil {
+		return err
+	}
+	for id := range answers {
+		if slices.ContainsFunc(ap.Questions, func(q protocol.Question) bool { return q.ID == id && q.Secret }) {
+			return errkind.Usage("%s: the answer to %s is secret", doing, id).
+				Hinted("POST it to /v1/sessions/%s/requests/%s/answers, and give answers_blob", ap.Session, ap.Digest)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,127 @@
+package apiflows
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"go.temporal.io/sdk/client"
+	"golang.org/x/crypto/ssh"
+
+	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/internal/api"
+	gate "fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/httpapi"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// Store keeps long texts and knows what was asked in full; *[api.Records] implements it.
+type Store interface {
+	KeepMessage(ctx context.Context, session, request, text string) (blob string, err error)
+	Whole(ctx context.Context, session, digest string) (protocol.Request, error)
+}
+
+// Options configure a Backend.
+type Options struct {
+	// Key is the worker's, which signs for the caller; nil with authority: local.
+	Key ssh.Signer
+	// Keeper judges commands that Temporal keeps and no worker has judged; it may return nil.
+	Keeper func() *gate.Keeper
+	// Owner gives the commands with authority: local.
+	Owner string
+	// Zone is where keys of requests are kept.
+	Zone   string
+	Logger *slog.Logger
+}
+
+// A Backend implements httpapi.Sessions.
+type Backend struct {
+	opts     Options
+	store    Store
+	temporal atomic.Pointer[temporal]
+}
+
+type temporal struct {
+	client.Client
+	codec              *payload.Codec
+	address, namespace string
+}
+
+var _ httpapi.Sessions = (*Backend)(nil)
+
+// New returns a Backend, which answers once it is connected.
+func New(opts Options) *Backend { return &Backend{opts: opts} }
+
+// Keep sets where long texts go.
+func (b *Backend) Keep(s Store) { b.store = s }
+
+// Connect sets the client of Temporal, which has no keys of a worker.
+func (b *Backend) Connect(c client.Client, codec *payload.Codec, address, namespace string) {
+	b.temporal.Store(&temporal{c, codec, address, namespace})
+}
+
+// conn returns a connection for one request.
+func (b *Backend) conn() (*flows.Conn, error) {
+	t := b.temporal.Load()
+	if t == nil {
+		return nil, errkind.Unreachable("this worker is not connected to Temporal yet").Hinted("try again in a moment")
+	}
+	return &flows.Conn{Client: t.Client, Codec: t.codec, Address: t.address, Namespace: t.namespace, Side: &side{b: b}}, nil
+}
+
+// by returns who gives the commands of a request.
+func (b *Backend) by(ctx context.Context) string {
+	if who, _, known := api.Principal(ctx); known {
+		return who
+	}
+	return b.opts.Owner
+}
+
+// side is what the API decides about a connection for one request.
+type side struct {
+	b      *Backend
+	begins bool
+}
+
+// longestWait bounds the wait for a worker, so that a client hears in time that none answers.
+const longestWait = 10 * time.Second
+
+func (s *side) Wait(def time.Duration) time.Duration { return min(def, longestWait) }
+func (s *side) Begins() bool                         { return s.begins }
+func (s *side) Begin()                               { s.begins = true }
+
+func (s *side) Note(format string, args ...any) {
+	s.b.opts.Logger.Debug("api", "note", fmt.Sprintf(format, args...))
+}
+
+func (s *side) Keeper() *gate.Keeper {
+	if s.b.opts.Keeper == nil {
+		return nil
+	}
+	return s.b.opts.Keeper()
+}
+
+// Sign signs for the principal of the request.
+func (s *side) Sign(ctx context.Context, doing string, kind command.Kind, workflow, name string, args []any) ([]any, error) {
+	if s.b.opts.Key == nil || len(args) != 1 {
+		return args, nil
+	}
+	who, groups, known := api.Principal(ctx)
+	if !known || who == "" {
+		return nil, errkind.New(errkind.ExitRefused, protocol.RefusedForbidden, "%s: nobody has proved who asks for it", doing)
+	}
+	raw, err := command.Marshal(args[0])
+	if err != nil {
+		return nil, errkind.Failed("%s: %v", doing, err).Because(err)
+	}
+	out, err := command.SignAs(kind, s.b.opts.Key, who, groups, workflow, name, raw, time.Now())
+	if err != nil {
+		return nil, errkind.Failed("%s: %v", doing, err).Because(err)
+	}
+	return []any{out}, nil
+}

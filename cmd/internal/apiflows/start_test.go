@@ -1,0 +1,74 @@
+package apiflows
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/httpapi"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// What a program asks for becomes the same options as ctl's flags.
+func TestAStartHasTheOptionsOfCtlsFlags(t *testing.T) {
+	tokens := int64(5)
+	opt, err := options(httpapi.StartSession{
+		Labels: []string{"os=linux", "mem>=32"}, Seed: "team", Priority: 3, Credentials: "planted", Expiry: "2h", StartTimeout: "0s",
+		Instructions: "be brief", Developer: "and kind", Budget: &protocol.Budget{Tokens: &tokens},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if opt.Labels["os"] != "linux" || len(opt.Select) != 1 || opt.Priority != 0 || opt.Credentials != "" || opt.Expiry != 2*time.Hour ||
+		opt.StartTimeout == nil || *opt.StartTimeout != 0 || opt.Agents.Text != "be brief" || opt.Instructions != "and kind" || opt.Tokens != 5 {
+		t.Errorf("options %+v", opt)
+	}
+}
+
+func TestAStartThatASessionWouldRefuseIsRefusedAtOnce(t *testing.T) {
+	for want, in := range map[string]httpapi.StartSession{
+		"host and labels or prefer":    {Host: "web-1", Labels: []string{"a=b"}},
+		"no host has both":             {Labels: []string{"a=b", "a=c"}},
+		"turn_timeout: \"soon\"":       {TurnTimeout: "soon"},
+		"ttl must be greater than 0":   {TTL: "0s"},
+		"budget.by":                    {Budget: &protocol.Budget{By: "eve"}},
+		"both seed s and seed pool p":  {Seed: "s", SeedPool: "p"},
+		"is not an absolute path":      {Dir: "relative"},
+		"the session would be refused": {Tools: []string{"hammer"}},
+	} {
+		_, err := options(in)
+		if errkind.ExitCode(err) != errkind.ExitUsage || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// Temporal keeps a decision, so no secret may be in it.
+func TestASecretAnswerIsNotPutIntoADecision(t *testing.T) {
+	seen := protocol.SessionDetail{Approvals: []protocol.Approval{{ID: "s1.1", Session: "s1", Digest: "d", Questions: []protocol.Question{{ID: "colour"}, {ID: "password", Secret: true}}}}}
+	decide := func(answers string) protocol.Decide {
+		return protocol.Decide{Approval: "s1.1", Outcome: "answer", Answers: []byte(answers)}
+	}
+	if err := public("answer", seen, decide(`{"colour":"blue"}`), nil); err != nil {
+		t.Error(err)
+	}
+	for _, answers := range []string{`{"password":"hunter2"}`, `{"colour":"blue","password":["hunter2"]}`} {
+		err := public("answer", seen, decide(answers), nil)
+		if errkind.ExitCode(err) != errkind.ExitUsage || err == nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", answers, err)
+		}
+	}
+	if err := public("answer", protocol.SessionDetail{}, decide(`{"password":"hunter2"}`), errors.New("nobody answers")); errkind.ExitCode(err) != errkind.ExitUnreachable {
+		t.Errorf("unread questions: %v", err)
+	}
+}
+
+func TestBeforeThereIsAConnectionTheAPISaysSo(t *testing.T) {
+	_, err := New(Options{}).Show(context.Background(), "s1")
+	if errkind.ExitCode(err) != errkind.ExitUnreachable {
+		t.Error(err)
+	}
+}

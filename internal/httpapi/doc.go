@@ -1,0 +1,65 @@
+// Package httpapi is the HTTP API for programs: sessions, messages, approvals, transcripts,
+// deliverables and snapshots, without ctl. Its answers are the JSON of ctl. OpenAPI 3.1 at
+// /openapi.json describes it; huma makes that document from the types here, and checks
+// requests by it.
+//
+//	POST /v1/sessions                          start a session, with a first message or without
+//	GET  /v1/sessions                          list sessions
+//	GET  /v1/sessions/{id}                     show one
+//	POST /v1/sessions/{id}/messages            send a message
+//	GET  /v1/sessions/{id}/turns/{n}           show a turn
+//	POST /v1/sessions/{id}/interrupt|close|park|resume
+//	GET  /v1/sessions/{id}/events              follow it: server-sent events
+//	GET  /v1/sessions/{id}/entries             pages of its transcript
+//	GET  /v1/sessions/{id}/delivered           its deliverables
+//	GET  /v1/sessions/{id}/delivered/{call}    one of them, as a file
+//	GET  /v1/sessions/{id}/snapshots           its snapshots
+//	POST /v1/sessions/{id}/snapshots           take one
+//	GET  /v1/sessions/{id}/snapshots/{snapshot}
+//	GET  /v1/approvals                         list approvals
+//	GET  /v1/approvals/{id}                    show one in full
+//	POST /v1/approvals/{id}/decision           decide it
+//
+// The older routes of package api stay as they are: ctl uses them.
+//
+// # Parts
+//
+// An [API] has the handlers. It knows neither Temporal nor the store: [Sessions] asks and
+// commands workflows (cmd/internal/apiflows), and [Records] reads what the store and the worker
+// keep ([fairlead.dev/fairlead/internal/api.Records]). Package api serves it: it finds out who
+// calls, judges by the verb of the route, keeps refusals on record, and asks again every few
+// seconds while an answer goes on. It checks Host and Origin as for its own routes.
+//
+// # Authority
+//
+// With authority: required, a request has an API token or a signature, and the API commands
+// workflows for the principal so proved. It signs these commands with the key of its worker,
+// and names the principal and the groups of their certificate. Each workflow judges the
+// command again, and its audit record has the signature. With authority: local, whoever reaches
+// the unix socket is the owner of the stack. A loopback address is refused then.
+//
+// # The same request again
+//
+// A POST with the header Idempotency-Key can be repeated: the first request with a key binds
+// the key to its content, for the principal, in Temporal. All ids that a command needs come from
+// principal and key. So a repetition has the same result, at any worker, also after the worker
+// that took the first one has died, and while the first one is still on its way. The same key
+// with other content is refused with status 422. A key is known for as long as Temporal keeps
+// ended workflows.
+//
+// # Errors
+//
+// An error is a problem of RFC 9457. Its type ends with its kind, a word of package errkind as
+// ctl has it, and its hint says what to do.
+//
+// # Lists and streams
+//
+// A list has at most limit items, and the cursor of the next page, which is opaque. Requests
+// are bounded in size, and unknown fields are refused.
+//
+// The id of an event is the seq of its entry, so a client that reconnects with Last-Event-ID
+// gets the next entries. The event resumed comes first then: it has the id of the entry with
+// that seq as the session has it now. If the client has another one, it asks again from an
+// earlier seq. The event resync says the same while the stream goes on: the entries from its
+// seq on are void, and others follow. Comments keep the connection alive.
+package httpapi

@@ -1,0 +1,158 @@
+package httpapi
+
+import (
+	"bufio"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"strconv"
+
+	"github.com/danielgtaylor/huma/v2"
+	"github.com/danielgtaylor/huma/v2/adapters/humago"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/snapshots"
+)
+
+// PagedSession names a session in a path, and a page of its data.
+type PagedSession struct {
+	OfSession
+	Paged
+}
+
+type entriesInput struct {
+	PagedSession
+	From int64 `query:"from" minimum:"1" default:"1" doc:"seq of the first entry, without a cursor"`
+}
+
+// OfDeliverable names a deliverable in a path.
+type OfDeliverable struct {
+	OfSession
+	Call string `path:"call" pattern:"^i[0-9]{1,9}[.][0-9]{1,18}$" doc:"the deliverable's call"`
+}
+
+// OfSnapshot names a snapshot in a path.
+type OfSnapshot struct {
+	OfSession
+	Snapshot string `path:"snapshot" maxLength:"200" doc:"the snapshot's id"`
+}
+
+func (a *API) addRecords() {
+	read := func(path, id, summary string) spot {
+		return spot{method: http.MethodGet, path: sessionPath + path, id: id, summary: summary, verb: access.SessionRead, session: ofSession}
+	}
+	add(a, read("/entries", "listEntries", "Read the transcript"), a.entries)
+	add(a, read("/delivered", "listDeliverables", "List what the agent delivered, the oldest first"),
+		func(ctx context.Context, in *PagedSession) (*Body[Page[protocol.Deliverable]], error) {
+			list, err := a.records.Deliverables(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return answer(pageOf(in.Paged, "delivered "+in.ID, list, func(d protocol.Deliverable) string { return d.Call }))
+		})
+	add(a, read("/snapshots", "listSnapshots", "List a session's snapshots, the oldest first"),
+		func(ctx context.Context, in *PagedSession) (*Body[Page[snapshots.Manifest]], error) {
+			list, err := a.records.Snapshots(ctx, in.ID)
+			if err != nil {
+				return nil, err
+			}
+			return answer(pageOf(in.Paged, "snapshots "+in.ID, list, func(m snapshots.Manifest) string { return m.ID }))
+		})
+	one := read("/snapshots/{snapshot}", "showSnapshot", "Show a snapshot")
+	one.session = ofSnapshot
+	add(a, one, func(ctx context.Context, in *OfSnapshot) (*Body[snapshots.Manifest], error) {
+		return answer(a.records.Snapshot(ctx, in.Snapshot))
+	})
+	add(a, read("/delivered/{call}", "readDeliverable", "Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with what came"), a.delivered)
+	a.describe("readDeliverable", "application/octet-stream", &huma.Schema{Type: huma.TypeString, Format: "binary"})
+	add(a, read("/events", "followSession", "Follow a session"), a.events)
+	a.describe("followSession", "text/event-stream", &huma.Schema{Type: huma.TypeString, Description: eventsText})
+}
+
+// describe sets what a streaming operation answers.
+func (a *API) describe(id, kind string, of *huma.Schema) {
+	for _, item := range a.huma.OpenAPI().Paths {
+		if item.Get != nil && item.Get.OperationID == id {
+			item.Get.Responses["200"] = &huma.Response{Description: "OK", Content: map[string]*huma.MediaType{kind: {Schema: of}}}
+		}
+	}
+}
+
+// entries pages through a transcript. Those of an attached pump's last seconds may be
+// missing at the end: events has them.
+func (a *API) entries(ctx context.Context, in *entriesInput) (*Body[Page[protocol.Entry]], error) {
+	of := "entries " + in.ID
+	after, err := in.after(of)
+	if err != nil {
+		return nil, err
+	}
+	from := in.From
+	if after != nil {
+		if from, err = strconv.ParseInt(string(after), 10, 64); err != nil {
+			return nil, badInput("cursor: it is none that this API gave")
+		}
+	}
+	list, err := a.records.Entries(ctx, in.ID, from, in.Limit)
+	if err != nil {
+		return nil, err
+	}
+	page, size := Page[protocol.Entry]{Items: []protocol.Entry{}}, 0
+	for _, e := range list {
+		if size += len(e.Text); size > mostText && len(page.Items) > 0 {
+			break
+		}
+		page.Items = append(page.Items, e)
+	}
+	if n := len(page.Items); n > 0 && (n == in.Limit || n < len(list)) {
+		page.Cursor = cursor{of, strconv.AppendInt(nil, page.Items[n-1].Seq+1, 10)}.String()
+	}
+	return answer(page, nil)
+}
+
+// mostText bounds the texts of one page of entries, in bytes.
+const mostText = 8 << 20
+
+// delivered streams a file. It cuts the connection if the file is not what was recorded.
+func (a *API) delivered(ctx context.Context, in *OfDeliverable) (*huma.StreamResponse, error) {
+	d, file, err := a.records.Deliverable(ctx, in.ID, in.Call)
+	if err != nil {
+		return nil, err
+	}
+	return &huma.StreamResponse{Body: func(c huma.Context) {
+		defer file.Close()
+		_, w := humago.Unwrap(c)
+		h := w.Header()
+		h.Set("Content-Type", "application/octet-stream")
+		h.Set("Content-Disposition", "attachment")
+		h.Set("Content-Length", strconv.FormatInt(d.Bytes, 10))
+		h.Set("Fairlead-Sha256", d.Digest)
+		out := deadlined{w, http.NewResponseController(w)}
+		sum := sha256.New()
+		buf := bufio.NewWriterSize(out, 256<<10)
+		_, err := io.Copy(io.MultiWriter(buf, sum), io.LimitReader(file, d.Bytes))
+		if err == nil && hex.EncodeToString(sum.Sum(nil)) == d.Digest {
+			err = buf.Flush()
+		} else {
+			err = io.ErrUnexpectedEOF
+		}
+		if err != nil {
+			panic(http.ErrAbortHandler) // the client must not take it for whole
+		}
+	}}, nil
+}
+
+// A deadlined writer drops a client that does not read.
+type deadlined struct {
+	w  io.Writer
+	rc *http.ResponseController
+}
+
+func (d deadlined) Write(p []byte) (int, error) {
+	if err := d.rc.SetWriteDeadline(soon()); err != nil {
+		return 0, err
+	}
+	return d.w.Write(p)
+}

@@ -1,0 +1,96 @@
+package httpapi
+
+import (
+	"encoding/json"
+	"reflect"
+
+	"github.com/danielgtaylor/huma/v2"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// StartSession says what a session is to be. The words are those of the flags of `ctl session
+// start`.
+type StartSession struct {
+	ID             string           `json:"id,omitempty" pattern:"^[a-z0-9][a-z0-9._-]{0,62}$" doc:"the session's id; by default made from Idempotency-Key, or random"`
+	Message        *NewMessage      `json:"message,omitempty" doc:"the first message; without one the session waits for it"`
+	CloseAfter     bool             `json:"close_after,omitempty" doc:"close the session after the turn of the first message"`
+	Zone           string           `json:"zone,omitempty" doc:"zone of the hosts"`
+	Host           string           `json:"host,omitempty" doc:"name of the host; local is the worker's own machine"`
+	Labels         []string         `json:"labels,omitempty" maxItems:"64" doc:"any host that meets all these selectors, such as k=v, k!=v, mem>=32, gpu or !gpu"`
+	Prefer         []string         `json:"prefer,omitempty" maxItems:"64" doc:"prefer a free host that meets these selectors"`
+	Tenant         string           `json:"tenant,omitempty" doc:"team for which the session counts where slots are shared out"`
+	Priority       int              `json:"priority,omitempty" minimum:"1" maximum:"5" doc:"order among waiting sessions, 1 is first; 3 by default"`
+	Seed           string           `json:"seed,omitempty" doc:"name of the credentials"`
+	SeedPool       string           `json:"seed_pool,omitempty" doc:"any healthy credentials of this pool"`
+	Dir            string           `json:"dir,omitempty" doc:"work in this absolute path on the host instead of a fresh folder"`
+	Model          string           `json:"model,omitempty"`
+	Effort         string           `json:"effort,omitempty" doc:"reasoning effort"`
+	Sandbox        string           `json:"sandbox,omitempty" enum:"read-only,workspace-write,danger-full-access" doc:"workspace-write by default"`
+	ApprovalPolicy string           `json:"approval_policy,omitempty" enum:"untrusted,on-request,never" doc:"on-request by default"`
+	Policy         string           `json:"policy,omitempty" doc:"the text of a policy file: rules that decide what codex asks for"`
+	Expiry         string           `json:"approval_timeout,omitempty" doc:"how long an approval stays open, such as 2h; 24h by default"`
+	TurnTimeout    string           `json:"turn_timeout,omitempty" doc:"longest turn, such as 90m; 24h by default"`
+	StartTimeout   string           `json:"start_timeout,omitempty" doc:"how long the session may wait to begin; 24h by default, 0s is no limit"`
+	ParkAfter      string           `json:"park_after,omitempty" doc:"idle time after which the session gives back its host"`
+	TTL            string           `json:"ttl,omitempty" doc:"longest life of the session"`
+	Budget         *protocol.Budget `json:"budget,omitempty" doc:"bounds of the whole session"`
+	OnInterrupt    string           `json:"on_interrupt,omitempty" enum:"ask,continue,fail" doc:"when codex's process dies in a turn; ask by default"`
+	OnLimit        string           `json:"on_limit,omitempty" enum:"fail,wait,switch" doc:"when the account's limit ends a turn"`
+	OnHostLost     string           `json:"on_host_lost,omitempty" enum:"wait,move" doc:"when the host stays out of reach; wait by default"`
+	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker"`
+	Tools          []string         `json:"tools,omitempty" maxItems:"16" doc:"our tools that codex may call: ask_human, deliver, finish, report_progress"`
+	Instructions   string           `json:"instructions,omitempty" doc:"the session's part of AGENTS.md"`
+	Developer      string           `json:"developer_instructions,omitempty" doc:"instructions in the role of the developer"`
+}
+
+// Started names a session that was started.
+type Started struct {
+	ID        string `json:"id"`
+	N         int    `json:"n,omitempty" doc:"turn of the first message"`
+	MessageID string `json:"message_id,omitempty"`
+	Existing  bool   `json:"existing" doc:"an earlier request with the same Idempotency-Key started it"`
+}
+
+// NewMessage is a message to codex.
+type NewMessage struct {
+	Text     string          `json:"text" minLength:"1" doc:"what codex is to do; at most 1,048,576 characters"`
+	Mode     string          `json:"mode,omitempty" enum:"queue,steer" doc:"queue: a turn of its own, after those before it; steer: to the running turn"`
+	Turn     int             `json:"turn,omitempty" minimum:"0" doc:"the turn to steer"`
+	Model    string          `json:"model,omitempty" doc:"model from this turn on"`
+	Effort   string          `json:"effort,omitempty" doc:"reasoning effort from this turn on"`
+	AnyModel bool            `json:"any_model,omitempty" doc:"also a model that codex does not list"`
+	Schema   json.RawMessage `json:"output_schema,omitempty" doc:"a JSON schema that the turn's last message is to match"`
+}
+
+// Filter narrows a list of sessions.
+type Filter struct {
+	State    string `query:"state" doc:"only those in this state"`
+	Host     string `query:"host" doc:"only those on this host"`
+	Batch    string `query:"batch" doc:"only those of this batch"`
+	Schedule string `query:"schedule" doc:"only those that this schedule started"`
+	Archived bool   `query:"archived" doc:"also those that are archived"`
+}
+
+// DecideApproval decides an approval.
+type DecideApproval struct {
+	Digest      string          `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"of what was asked, as the approval has it: the decision counts for nothing else"`
+	Outcome     string          `json:"outcome" enum:"accept,decline,cancel,answer,grant,amend"`
+	Scope       string          `json:"scope,omitempty" enum:"once,session" doc:"once by default"`
+	Reason      string          `json:"reason,omitempty" doc:"why, for the record"`
+	Answers     json.RawMessage `json:"answers,omitempty" doc:"by question id: a text, or a list of texts; never a secret"`
+	AnswersBlob string          `json:"answers_blob,omitempty" doc:"where a worker has sealed secret answers (POST /v1/sessions/{id}/requests/{digest}/answers)"`
+	Grant       json.RawMessage `json:"grant,omitempty" doc:"the granted part of permissions"`
+	Signature   string          `json:"signature,omitempty" doc:"an approver's own signature, where the policy needs one"`
+}
+
+// A Session is the Session JSON of ctl.
+type Session struct{ View any }
+
+// MarshalJSON implements json.Marshaler.
+func (s Session) MarshalJSON() ([]byte, error) { return json.Marshal(s.View) }
+
+// Schema implements huma.SchemaProvider.
+func (Session) Schema(r huma.Registry) *huma.Schema {
+	return r.Schema(reflect.TypeFor[protocol.SessionView](), true, "Session")
+}
