@@ -30,8 +30,8 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 		id = k.IDOr("s-" + protocol.RandomID())
 	}
 	out := httpapi.Started{ID: id}
-	input := session.Input{ID: id, Options: opt}
-	input.Options.By = b.by(ctx)
+	opt.By = b.by(ctx)
+	input := session.NewInput(id, opt, nil)
 	t, err := b.conn()
 	if err != nil {
 		return out, err

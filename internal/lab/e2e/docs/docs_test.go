@@ -73,11 +73,13 @@ var pages = []string{
 	"docs/how-to/look-after-the-store.md",
 	"docs/how-to/handle-the-death-of-codex.md",
 	"docs/how-to/write-a-policy.md",
+	"docs/how-to/use-the-http-api.md",
 }
 
 const (
 	policyPage = "docs/how-to/write-a-policy.md"
 	batchPage  = "docs/how-to/run-a-batch.md"
+	httpPage   = "docs/how-to/use-the-http-api.md"
 	rulesPage  = "docs/how-to/follow-a-turn-by-a-review.md"
 	signedPage = "docs/how-to/sign-decisions.md"      // its commands need keys; internal/lab/e2e/approvals has them
 	tokensPage = "docs/how-to/tokens-for-programs.md" // its commands need an access file; cmd/ctl/token_test.go has one
@@ -85,8 +87,8 @@ const (
 )
 
 var (
-	// command is a line of an indented block that runs ctl.
-	command = regexp.MustCompile(`(?m)^ {4}(.*bin/ctl .*)$`)
+	// command is a line of an indented block that runs ctl, or asks the HTTP API.
+	command = regexp.MustCompile(`(?m)^ {4}(.*(?:bin/ctl|curl -K) .*)$`)
 	// unrun is a line that runs ctl and is not indented: only signedPage, loginPage and tokensPage may have some.
 	unrun = regexp.MustCompile(`(?m)^(?:[^\s|].*)?bin/ctl .*$`)
 	// comment is what stands behind a command.
@@ -175,6 +177,7 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	r.keepPolicy(page(t, policyPage))
 	r.keepBatch(page(t, batchPage))
 	r.keepRules(page(t, rulesPage))
+	r.keepCurl(page(t, httpPage))
 	r.keepHosts()
 	r.keepRepo()
 	for _, name := range pages {
@@ -241,6 +244,12 @@ func (r *reader) keepRules(page string) {
 	r.write(r.rules(), r.shown(page, "follow-ups.yaml"))
 }
 
+// keepCurl makes the file of curl's options that its page shows, for the stack there is.
+func (r *reader) keepCurl(page string) {
+	r.t.Helper()
+	r.write(r.curl(), strings.Replace(r.shown(page, "fairlead.curl"), "/home/me/.local/state/fairlead", e2e.Lab.State, 1))
+}
+
 // shown returns the file that a page has its reader make.
 func (r *reader) shown(page, name string) string {
 	r.t.Helper()
@@ -288,6 +297,8 @@ func (r *reader) hosts(name string) string { return filepath.Join(e2e.Lab.Dir, "
 
 func (r *reader) rules() string { return filepath.Join(e2e.Lab.Dir, "follow-ups.yaml") }
 
+func (r *reader) curl() string { return filepath.Join(e2e.Lab.Dir, "fairlead.curl") }
+
 func (r *reader) batch() string { return filepath.Join(e2e.Lab.Dir, "upgrade.yaml") }
 
 func (r *reader) policy() string { return filepath.Join(e2e.Lab.Dir, "policy.yaml") }
@@ -328,6 +339,11 @@ func (r *reader) run(line string) {
 	case strings.Contains(line, "session follow"), strings.Contains(line, "approval watch"):
 		r.until(line)
 		return
+	case strings.Contains(line, "/events"):
+		line += " | grep -q '^event: entry'" // the stream goes on until the session closes
+	case strings.Contains(line, "/decision"):
+		e2e.Send(t, "notes-7", "you need a command")
+		line = strings.ReplaceAll(line, "DIGEST", e2e.Open(t, "notes-7", 1)[0].Digest)
 	case strings.Contains(line, "session interrupt"):
 		e2e.Send(t, "release-42", "take your time at gate readme")
 		if _, err := e2e.Lab.Model.AwaitWaiting(e2e.Within(t), "readme"); err != nil {
@@ -382,6 +398,7 @@ func (r *reader) run(line string) {
 	line = strings.ReplaceAll(line, "policy.yaml", quoted(r.policy()))
 	line = strings.ReplaceAll(line, "upgrade.yaml", quoted(r.batch()))
 	line = strings.ReplaceAll(line, "follow-ups.yaml", quoted(r.rules()))
+	line = strings.ReplaceAll(line, "fairlead.curl", quoted(r.curl()))
 	if strings.Contains(line, "git diff |") {
 		line = strings.Replace(line, "git diff", "echo hello", 1)
 	}
