@@ -247,7 +247,7 @@ rules:
 	b := newBed(t, readyHost(t))
 	k, d := b.brokered("brokered", model)
 	first := d.newest()
-	if got := b.sh(`cd "$1" && for f in *; do [ ! -e "$f" ] || echo "$f"; done`, k.layout.CodexHome); strings.Contains(got, "auth.json") || !strings.Contains(got, "config.toml") {
+	if got := b.sh(`ls -A "$1"`, k.layout.CodexHome); strings.Contains(got, "auth.json") || !strings.Contains(got, "config.toml") {
 		t.Fatalf("planted %s", got)
 	}
 	k.start()

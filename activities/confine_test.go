@@ -167,12 +167,12 @@ func TestPathsInOurOwnFolderAreKnownBehindALink(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.sh(`cd "$1" && mkdir -p real/root/sessions/s/box/work real/root/sessions/other real/beside && ln -s real linked`, dir)
+	b.sh(`cd "$1" && mkdir -p real/root/sessions/s/work real/root/sessions/other real/beside && ln -s real linked`, dir)
 	for _, root := range []string{dir + "/linked/root", dir + "/real/root"} {
 		l := folder.LayoutOf(root, "s")
 		for p, ours := range map[string]bool{
 			dir + "/real/root/sessions/other": true, dir + "/linked/root/sessions/other": true, dir + "/linked/root": true, dir + "/real": true, dir + "/linked": true,
-			dir + "/real/beside": false, dir + "/linked/beside": false, root + "/sessions/s/box/work": false,
+			dir + "/real/beside": false, dir + "/linked/beside": false, root + "/sessions/s/work": false,
 		} {
 			at, err := hosts.PlaceOf(t.Context(), b.host(), root, "workspace-write", l, hosts.Confinement{Write: []string{p}})
 			if (err != nil) != ours || ours && !strings.Contains(err.Error(), "Fairlead's own folder") {

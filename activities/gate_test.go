@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
+	"path"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +39,7 @@ func (p *heldPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 }
 
 func (h *heldHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
-	_, below, _ := strings.Cut(c.Args[0], "/sessions/") // its work folder, or its CODEX_HOME
-	session, _, _ := strings.Cut(below, "/")
+	session := path.Base(path.Dir(c.Args[0])) // the parent of its work folder, or of its CODEX_HOME
 	h.pool.mu.Lock()
 	h.pool.begun[session] = true
 	h.pool.mu.Unlock()

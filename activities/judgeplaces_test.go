@@ -119,7 +119,7 @@ func TestARuleAboutPathsHoldsOnlyForWhatWillBeChanged(t *testing.T) {
     reason: locked
 `
 	judge, work, _, _ := judgeOn(t, text, 1)
-	root := strings.TrimSuffix(work, "/sessions/s/box/work")
+	root := strings.TrimSuffix(work, "/sessions/s/work")
 	for name, to := range map[string]string{
 		"dir": root + "/out", "in": "sub", "file": root + "/out/file", "loop": "loop", "gate": "sub/locked", "sub/back": "../sub",
 	} {

@@ -97,7 +97,7 @@ rules:
 			}
 		})
 	}
-	if got := checkNamed(t, b.check(), "private"); !got.OK || !got.Required || !strings.Contains(got.Detail, "nothing of other sessions, and can read none of "+home+"/.config/fairlead, "+home+"/.fairlead/exec") {
+	if got := checkNamed(t, b.check(), "private"); !got.OK || !got.Required || !strings.Contains(got.Detail, home+"/.config/fairlead, "+home+"/.fairlead/sessions/mine-read-only") {
 		t.Errorf("host check: %+v", got)
 	}
 }

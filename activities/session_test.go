@@ -182,7 +182,7 @@ rules:
 	}
 	k.start()
 	out := k.pump(conversation.TurnEnded, k.message("I am Ada, my key is "+madeUpKey))
-	if n := strings.Count(out.Pump.Turn.FinalText, "No such file"); n < 2 {
+	if n := strings.Count(out.Pump.Turn.FinalText, "Permission denied"); n < 2 {
 		t.Errorf("the agent could read its credential: %s", out.Pump.Turn.FinalText)
 	}
 	if data, err := json.Marshal(out); err != nil || bytes.Contains(data, []byte(madeUpKey)) {

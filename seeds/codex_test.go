@@ -172,13 +172,9 @@ func (h codexHost) start(t *testing.T, spec PlantSpec) *appServer {
 		strict = "--"
 	}
 	// The test's own context ends before its cleanup.
-	seen := h.dir
-	if spec.Apart {
-		seen = filepath.Dir(spec.CodexHome)
-	}
 	stream, err := h.Start(context.WithoutCancel(t.Context()), hostexec.Command{
 		Script: `cd -- "$3" && exec env CODEX_HOME="$2" TMPDIR="$4/tmp" "$1" app-server "$5"`,
-		Args:   []string{h.codex, spec.CodexHome, h.dir + "/work", seen, strict},
+		Args:   []string{h.codex, spec.CodexHome, h.dir + "/work", h.dir, strict},
 	})
 	if err != nil {
 		t.Fatal(err)

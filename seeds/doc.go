@@ -19,8 +19,6 @@
 //   - In the sandboxes read-only and workspace-write, a profile denies commands the files
 //     that contain a credential (see Profile). A Decoy proves this on each host before a
 //     credential is planted.
-//   - An Enclosure keeps commands from seeing the folders of other sessions, also of those that
-//     are prepared later. A trial proves this, too.
 //   - A refresh token is sent a single time, and only to its issuer (Issuer). Only
 //     invalid_grant, and the codes that codex treats like it, mean that a login is dead. A
 //     token that was sent without an answer may be used up: it is not sent again unless a

@@ -34,12 +34,6 @@ type PlantSpec struct {
 	// Private are existing paths, free of symbolic links, that commands must not read. They
 	// lie neither in one another nor above CODEX_HOME or WorkDir.
 	Private []string
-	// Apart puts auth.json and config.toml into the folder "secret" beside the parent of
-	// CodexHome. CODEX_HOME has links to them: codex follows these (measured with 0.125 to
-	// 0.169: it also writes through them), and commands see nothing behind them.
-	Apart bool
-	// Enclosure keeps commands from seeing the folders of other sessions; nil if it cannot.
-	Enclosure *Enclosure
 	// WorkDir need not exist yet.
 	WorkDir string
 	// Agents replaces the seed's instructions for codex (see Bundle.Agents); nil leaves them.
@@ -86,9 +80,6 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	if site.work != "" {
 		spec.WorkDir = site.work
 	}
-	if err := spec.checkEnclosure(); err != nil { // its paths are free of links, too
-		return Planted{}, fmt.Errorf("%w: %w", ErrNotPlanted, err)
-	}
 	planted := Planted{Permissions: spec.profile(), Trusted: site.trust.trusted}
 	files, err := sessionFiles(spec, site, &planted)
 	if err != nil {
@@ -125,9 +116,6 @@ func (s PlantSpec) check() error {
 	}
 	if !below(s.CodexHome, s.Within) {
 		return fmt.Errorf("CODEX_HOME %s does not lie in %s", s.CodexHome, s.Within)
-	}
-	if secrets := SecretsOf(s.CodexHome); s.Apart && !below(secrets, s.Within) {
-		return fmt.Errorf("the folder of the secrets, %s, does not lie in %s", secrets, s.Within)
 	}
 	if s.WorkDir == s.CodexHome || below(s.WorkDir, s.CodexHome) {
 		return fmt.Errorf("work directory %s lies in CODEX_HOME, which commands must not write", s.WorkDir)
@@ -204,9 +192,6 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 
 func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, f file) error {
 	target := path.Join(spec.CodexHome, f.path)
-	if spec.Apart && (f.path == authFile || f.path == configFile) {
-		target = path.Join(SecretsOf(spec.CodexHome), f.path)
-	}
 	if site.states[f.path] == plainFile(f.exec) {
 		there, err := hostexec.ReadFile(ctx, h, target, int64(len(f.data)))
 		var long *hostexec.OutputTooLongError
@@ -218,11 +203,6 @@ func plantFile(ctx context.Context, h hostexec.Host, spec PlantSpec, site site, 
 		}
 	}
 	return hostexec.WriteFile(ctx, h, target, f.data, f.mode(), spec.Fence)
-}
-
-// SecretsOf returns the folder that has the secrets of a CODEX_HOME, if they lie apart.
-func SecretsOf(codexHome string) string {
-	return path.Join(path.Dir(path.Dir(codexHome)), "secret")
 }
 
 // plainFile returns a planted file's mode as ls writes it.
@@ -243,9 +223,7 @@ type site struct {
 
 // siteScript creates CODEX_HOME and prints its state as answers that end in NUL.
 //
-// $1 session folder, $2 CODEX_HOME, $3 work folder or empty, $4 y if the secrets lie apart,
-// then paths below CODEX_HOME. What lies there instead of a link to a secret is of a worker
-// that puts nothing apart, and may be a rotated login.
+// $1 session folder, $2 CODEX_HOME, $3 work folder or empty, then paths below CODEX_HOME.
 const siteScript = `LC_ALL=C; export LC_ALL
 umask 077
 mkdir -p -- "$2" || exit 1
@@ -255,21 +233,6 @@ within=${within%
 .}
 case $home in "$within"/*) ;; *) echo "$2 leads out of $1: to $home" >&2; exit 1 ;; esac
 chmod 700 -- "$home" || exit 1
-secret=
-if [ "$4" = y ]; then
-	secret=${home%/*/*}/secret
-	case $secret in "$within"/*) ;; *) echo "$secret lies out of $1" >&2; exit 1 ;; esac
-	if [ -h "$secret" ]; then rm -f -- "$secret" || exit 1; fi
-	mkdir -p -- "$secret" && chmod 700 -- "$secret" || exit 1
-	for f in auth.json config.toml; do
-		if [ -h "$home/$f" ]; then
-			[ "$(readlink -- "$home/$f")" != "../../secret/$f" ] || continue
-			rm -f -- "$home/$f" || exit 1
-		elif [ -e "$home/$f" ]; then mv -f -- "$home/$f" "$secret/$f" || exit 1
-		fi
-		ln -s -- "../../secret/$f" "$home/$f" || exit 1
-	done
-fi
 printf '%s\0' "$home"
 work= own=no
 if [ -n "$3" ] && work=$(cd -P -- "$3" 2>/dev/null && pwd -P && echo .); then
@@ -293,12 +256,11 @@ if [ -n "$3" ] && work=$(cd -P -- "$3" 2>/dev/null && pwd -P && echo .); then
 else work=
 fi
 printf '%s\0%s\0' "$work" "$own"
-shift 4
+shift 3
 for f; do
-	state= at=$home/$f
-	if [ -n "$secret" ]; then case $f in auth.json | config.toml) at=$secret/$f ;; esac; fi
-	if [ -e "$at" ] || [ -L "$at" ]; then
-		state=$(ls -ld -- "$at") || exit 1
+	state=
+	if [ -e "$home/$f" ] || [ -L "$home/$f" ]; then
+		state=$(ls -ld -- "$home/$f") || exit 1
 		state=$(printf %.10s "$state")
 	fi
 	printf '%s\0' "$state"
@@ -316,12 +278,8 @@ func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
 	if name, text := spec.Bundle.Agents(); spec.Agents != nil && text == nil && !slices.Contains(names, name) {
 		names = append(names, name)
 	}
-	apart := "n"
-	if spec.Apart {
-		apart = "y"
-	}
 	r, err := h.Run(ctx, hostexec.Command{
-		Script: siteScript, Args: append([]string{spec.Within, spec.CodexHome, spec.WorkDir, apart}, names...), Fence: spec.Fence,
+		Script: siteScript, Args: append([]string{spec.Within, spec.CodexHome, spec.WorkDir}, names...), Fence: spec.Fence,
 	})
 	if err != nil {
 		return site{}, err

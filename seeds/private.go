@@ -12,7 +12,7 @@ import (
 // Checks of Private, which codex denies to commands. Measured with codex 0.133 to 0.169:
 //
 //   - "deny" of a folder hides all that is in it. A folder in it that is "write" is visible
-//     again; one that is "read" is not. An Enclosure relies on this.
+//     again; one that is "read" is not. So a folder above CODEX_HOME cannot be denied.
 //   - "deny" of a symbolic link stops every command from starting.
 //   - "deny" of a missing path does nothing, but stops every command from starting in a
 //     folder that is "read" inside of one that commands may write.
@@ -38,11 +38,7 @@ func (s PlantSpec) checkPrivate() error {
 
 // freeOf returns the folders that commands may write, or may put another folder in place of.
 func (s PlantSpec) freeOf() []string {
-	free := append([]string{"/tmp", "/var/tmp", s.WorkDir}, s.Confine.Write...)
-	if s.Enclosure != nil {
-		free = append(free, s.Enclosure.Boxes...)
-	}
-	return free
+	return append([]string{"/tmp", "/var/tmp", s.WorkDir}, s.Confine.Write...)
 }
 
 // Deniable reports whether p can be denied although it may go away later: it lies below no
@@ -69,15 +65,12 @@ sees() {
 tricks() {
 	if [ "$n" -ge $max ]; then return 1; fi
 	if sees "/proc/self/root$1"; then return 0; fi
-	if [ -n "$(unshare -rm sh -c 'umount "$1"; [ -z "$2" ] || umount "$2"; if [ -d "$1" ]; then ls -A "$1"; else head -c 1 "$1"; fi' sh "$1" "$over" 2>/dev/null)" ]; then return 0; fi
+	if [ -n "$(unshare -rm sh -c 'umount "$1"; if [ -d "$1" ]; then ls -A "$1"; else head -c 1 "$1"; fi' sh "$1" 2>/dev/null)" ]; then return 0; fi
 	umount "$1" 2>/dev/null || umount -l "$1" 2>/dev/null
-	if sees "$1"; then return 0; fi
-	[ -n "$over" ] || return 1
-	umount "$over" 2>/dev/null || umount -l "$over" 2>/dev/null
 	sees "$1"
 }
-max=$1 over=$2
-shift 2
+max=$1
+shift
 for p; do
 	if sees "$p" || tricks "$p"; then echo "open $n"; fi
 	n=$((n + 1))
@@ -85,9 +78,9 @@ done
 echo end`
 
 // PrivateCommand returns a command that tries to read paths in a sandbox. ReadPrivate reads
-// its output. over is a folder that hides some of them as a whole, or empty.
-func PrivateCommand(over string, paths []string) []string {
-	return append([]string{"/bin/sh", "-c", privateScript, "sh", strconv.Itoa(maxPrivateTricks), over}, paths...)
+// its output.
+func PrivateCommand(paths []string) []string {
+	return append([]string{"/bin/sh", "-c", privateScript, "sh", strconv.Itoa(maxPrivateTricks)}, paths...)
 }
 
 // ReadPrivate returns those of paths that the command could read. An error means that it did

@@ -24,7 +24,7 @@ python3 -c 'import socket, os; os.path.exists("api.sock") or socket.socket(socke
 // tryPrivate runs the trial of private paths, as a session does.
 func (a *appServer) tryPrivate(spec PlantSpec, profile string) []string {
 	a.t.Helper()
-	params := map[string]any{"command": PrivateCommand("", spec.Private), "cwd": spec.WorkDir, "timeoutMs": trialPatience}
+	params := map[string]any{"command": PrivateCommand(spec.Private), "cwd": spec.WorkDir, "timeoutMs": trialPatience}
 	if profile != "" {
 		params["permissionProfile"] = profile
 	} else {

@@ -85,17 +85,11 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 		for _, dir := range guarded {
 			settings = append(settings, setting{table: rules, key: dir, value: tomlString("read"), must: true})
 		}
-		for _, p := range spec.denied(denied) {
-			settings = append(settings, setting{table: rules, key: p, value: tomlString("deny"), must: true})
+		for _, name := range denied {
+			settings = append(settings, setting{table: rules, key: path.Join(spec.CodexHome, name), value: tomlString("deny"), must: true})
 		}
 		for _, p := range spec.Private {
 			settings = append(settings, setting{table: rules, key: p, value: tomlString("deny"), must: true})
-		}
-		for _, r := range spec.Enclosure.rules(spec, p.id) {
-			// what the session asks for is more than ours
-			if !slices.Contains(guarded, r.path) && (p.id != spec.profile() || !slices.ContainsFunc(asked, func(s setting) bool { return s.key == r.path })) {
-				settings = append(settings, setting{table: rules, key: r.path, value: tomlString(r.access), must: true})
-			}
 		}
 		if p.id != spec.profile() {
 			continue
@@ -114,36 +108,13 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	return settings, nil
 }
 
-// denied returns the paths to deny so that commands cannot read the named files. Files that
-// lie apart are hidden with their folder: "deny" of a link stops every command.
-func (s PlantSpec) denied(names []string) []string {
-	switch {
-	case s.Apart && s.Enclosure != nil:
-		return nil // it lies in no box
-	case s.Apart:
-		return []string{SecretsOf(s.CodexHome)}
-	}
-	var all []string
-	for _, name := range names {
-		all = append(all, path.Join(s.CodexHome, name))
-	}
-	return all
-}
-
 // guards returns the folders that commands may only read, so that CODEX_HOME and private
 // paths stay in place, and CODEX_HOME unchanged: CODEX_HOME and, in each writable folder
 // above one of them, the next folder on the path to it. A guard is a mount and cannot be
 // renamed. A work folder inside it stays writable.
 func guards(spec PlantSpec) []string {
 	found := []string{spec.CodexHome}
-	keep := append([]string{spec.CodexHome}, spec.Private...)
-	if spec.Apart && spec.Enclosure == nil {
-		keep = append(keep, SecretsOf(spec.CodexHome))
-	}
-	if e := spec.Enclosure; e != nil {
-		keep = append(keep, e.Holder)
-	}
-	for _, kept := range keep {
+	for _, kept := range append([]string{spec.CodexHome}, spec.Private...) {
 		for _, writable := range spec.freeOf() {
 			if writable == "" || !below(kept, writable) {
 				continue
@@ -152,7 +123,7 @@ func guards(spec PlantSpec) []string {
 			next, _, _ := strings.Cut(rest, "/")
 			guard := path.Join(writable, next)
 			// The work folder and a private path are mounts already.
-			if guard != spec.WorkDir && !spec.mounted(guard) && !(spec.Apart && guard == SecretsOf(spec.CodexHome)) && !slices.Contains(found, guard) && !slices.Contains(spec.Private, guard) {
+			if guard != spec.WorkDir && !slices.Contains(found, guard) && !slices.Contains(spec.Private, guard) {
 				found = append(found, guard)
 			}
 		}

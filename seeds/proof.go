@@ -36,16 +36,14 @@ type Proof struct {
 func (p Proof) Holds() bool { return len(p.Leaks) == 0 && p.Works }
 
 // ProofCommand returns the command. ReadProof reads its output.
-//
-// If the files lie apart, over is the folder that hides them.
-func ProofCommand(codexHome, mark, sandbox, over string) []string {
-	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox, over}
+func ProofCommand(codexHome, mark, sandbox string) []string {
+	return []string{"/bin/sh", "-c", proofScript, "sh", codexHome, mark, sandbox}
 }
 
 // proofScript also tries what a command with some of root's powers can do: with codex 0.133
 // to 0.147, root's commands can unmount what "deny" mounted (measured). Attempts that
 // change something come last.
-const proofScript = `home=$1 mark=$2 sandbox=$3 over=$4
+const proofScript = `home=$1 mark=$2 sandbox=$3
 t=${TMPDIR:-/tmp}/proof-$$
 mkdir -p "$t" 2>/dev/null
 reads() { if (eval "$2") 2>/dev/null | grep -q -F -e "$mark" 2>/dev/null; then echo "leak $1 ${f##*/}"; fi; }
@@ -65,11 +63,9 @@ for f in "$home/auth.json" "$home/config.toml"; do
 	reads chmod 'chmod 644 "$f"; cat "$f"'
 	reads 'a mount' 'mkdir -p "$t/m" && mount --bind "$home" "$t/m" && { cat "$t/m/${f##*/}"; umount "$t/m"; }'
 	reads 'a namespace' 'unshare -rm sh -c '\''umount "$1"; cat "$1"; mount --bind "${1%/*}" /mnt && cat "/mnt/${1##*/}"'\'' sh "$f"'
-	[ -z "$over" ] || reads 'a namespace' 'unshare -rm sh -c '\''umount "$2"; umount -l "$2"; cat "$1"'\'' sh "$f" "$over"'
 	reads 'another namespace' 'nsenter -t 1 -m cat "$f"'
 	reads 'mv' 'mv "$f" "$t/moved" && cat "$t/moved"'
 	reads umount 'umount "$f"; cat "$f" || { umount -l "$f"; cat "$f"; }'
-	[ -z "$over" ] || reads umount 'umount "$over"; cat "$f" || { umount -l "$over"; cat "$f"; }'
 	does 'writing' 'printf x >>"$f"'
 	does 'removing' 'rm -f "$f"'
 done

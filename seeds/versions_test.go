@@ -19,7 +19,6 @@ type codexVersion struct {
 	version      string
 	profile      bool
 	rootUndoesIt bool
-	noneBelowTmp bool // no command starts below /tmp
 	asAnother    bool // behaved like another one of these; tried only with -every-version
 }
 
@@ -30,8 +29,8 @@ type codexVersion struct {
 var supported = []codexVersion{
 	{version: "0.125.0"},
 	{version: "0.130.0", asAnother: true},
-	{version: "0.133.0", profile: true, rootUndoesIt: true, noneBelowTmp: true, asAnother: true},
-	{version: "0.140.0", profile: true, rootUndoesIt: true, noneBelowTmp: true, asAnother: true},
+	{version: "0.133.0", profile: true, rootUndoesIt: true, asAnother: true},
+	{version: "0.140.0", profile: true, rootUndoesIt: true, asAnother: true},
 	{version: "0.147.0", profile: true, rootUndoesIt: true},
 	{version: "0.149.1", profile: true, asAnother: true},
 	{version: "0.155.1", profile: true, asAnother: true},
@@ -128,7 +127,7 @@ func (h codexHost) prove(t *testing.T, sandbox string) (proof Proof, open []stri
 		open = a.tryPrivate(spec, planted.Permissions)
 	}
 	m := a.ask("command/exec", map[string]any{
-		"command": ProofCommand(spec.CodexHome, mark, sandbox, ""), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions, "timeoutMs": trialPatience,
+		"command": ProofCommand(spec.CodexHome, mark, sandbox), "cwd": spec.WorkDir, "permissionProfile": planted.Permissions, "timeoutMs": trialPatience,
 	})
 	if m.Error != nil {
 		return Proof{}, nil, true
@@ -160,7 +159,7 @@ func TestTheProofSeesWhatIsOpen(t *testing.T) {
 		}
 		var r struct{ Stdout string }
 		if err := json.Unmarshal(a.call("command/exec", map[string]any{
-			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite, ""), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"}, "timeoutMs": trialPatience,
+			"command": ProofCommand(spec.CodexHome, mark, protocol.WorkspaceWrite), "cwd": spec.WorkDir, "sandboxPolicy": map[string]any{"type": "workspaceWrite"}, "timeoutMs": trialPatience,
 		}), &r); err != nil {
 			t.Fatal(err)
 		}

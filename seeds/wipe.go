@@ -14,7 +14,7 @@ import (
 var ErrNotWiped = errors.New("credentials are not proven gone")
 
 // wipeScript removes auth.json, config.toml, leftovers of unfinished writes (ours and
-// codex's) and the tokens of MCP servers, also those that lie apart (PlantSpec.Apart). It prints the files that it still finds, or
+// codex's) and the tokens of MCP servers. It prints the files that it still finds, or
 // "wiped".
 //
 // $1 session folder, $2 CODEX_HOME.
@@ -26,16 +26,12 @@ within=${within%
 .} home=${home%
 .}
 case $home in "$within"/*) ;; *) echo "$2 leads out of $1: to $home" >&2; exit 1 ;; esac
-secret=${home%/*/*}/secret
-case $secret in "$within"/*) ;; *) secret= ;; esac
-if [ -z "$secret" ] || [ -h "$secret" ] || [ ! -d "$secret" ]; then secret=; fi
 left() {
-	for f in ${secret:+"$secret"/*} auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????; do
+	for f in auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????; do
 		absent "$f" || printf '%s\n' "$f"
 	done
 }
 rm -rf -- auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????
-[ -z "$secret" ] || rm -rf -- "$secret"/* "$secret"/.[!.]*
 sync . 2>/dev/null || sync
 found=$(left)
 [ -n "$found" ] || echo wiped

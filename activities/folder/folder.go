@@ -109,21 +109,7 @@ type Folder struct {
 	Exists   bool // perhaps with only the files of the lock
 	There    bool // with more than those
 	Prepared bool // a PrepareSession has completed
-	Boxed    bool // it has a box (see protocol.Layout)
 	Mark     FolderMark
-}
-
-// Layout returns l with the names that the folder's content has.
-func (f Folder) Layout(l protocol.Layout) protocol.Layout {
-	if !f.There || f.Boxed == l.Boxed {
-		return l
-	}
-	there := layoutOf(l.Root, path.Base(l.Dir), f.Boxed)
-	l.Boxed, l.CodexHome = there.Boxed, there.CodexHome
-	if l.OwnWork {
-		l.WorkDir = there.WorkDir
-	}
-	return l
 }
 
 // Login returns the seed whose login may have rotated here, or nil.
@@ -146,11 +132,9 @@ func (f Folder) ParkedBy(generation int64, snapshot string) bool {
 }
 
 const lookFolderScript = `d=$1
-for f in box codex-home work proc generation; do
+for f in codex-home work proc generation; do
 	if [ -e "$d/$f" ] || [ -h "$d/$f" ]; then
-		boxed=
-		if [ -d "$d/box" ] && ! [ -h "$d/box" ]; then boxed=' boxed'; fi
-		if [ -e "$d/prepared" ]; then echo "prepared$boxed"; else echo "begun$boxed"; fi
+		if [ -e "$d/prepared" ]; then echo prepared; else echo begun; fi
 		[ ! -e "$d/generation" ] || head -c 65536 -- "$d/generation"
 		exit
 	fi
@@ -164,12 +148,11 @@ func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error
 		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
 	}
 	state, mark, _ := strings.Cut(string(res.Stdout), "\n")
-	state, boxed := strings.CutSuffix(state, " boxed")
 	switch state {
 	case "absent", "bare":
 		return Folder{Exists: state == "bare"}, nil
 	case "prepared", "begun":
-		return Folder{Exists: true, There: true, Prepared: state == "prepared", Boxed: boxed, Mark: ParseMark(mark)}, nil
+		return Folder{Exists: true, There: true, Prepared: state == "prepared", Mark: ParseMark(mark)}, nil
 	}
 	return Folder{}, fmt.Errorf("look at folder %s on %s: unexpected output %.200q", dir, h.Name(), state)
 }

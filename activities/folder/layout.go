@@ -9,21 +9,17 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// LayoutOf returns a session's folders below root, as this release makes them.
-func LayoutOf(root, session string) protocol.Layout { return layoutOf(root, session, true) }
-
-// FormerLayoutOf returns a session's folders below root as releases without boxes made them.
-// In a place with a box, these names of CODEX_HOME and the work folder are links.
-func FormerLayoutOf(root, session string) protocol.Layout { return layoutOf(root, session, false) }
-
-func layoutOf(root, session string, boxed bool) protocol.Layout {
-	l := protocol.Layout{Root: root, Dir: path.Join(root, "sessions", session), OwnWork: true, Boxed: boxed}
-	l.CodexHome, l.WorkDir = path.Join(l.Seen(), "codex-home"), path.Join(l.Seen(), "work")
-	return l
+// LayoutOf returns a session's folders below root.
+func LayoutOf(root, session string) protocol.Layout {
+	dir := path.Join(root, "sessions", session)
+	return protocol.Layout{
+		Root:      root,
+		Dir:       dir,
+		CodexHome: path.Join(dir, "codex-home"),
+		WorkDir:   path.Join(dir, "work"),
+		OwnWork:   true,
+	}
 }
-
-// Inputs is the folder for files of messages. Commands may read it.
-func Inputs(l protocol.Layout) string { return path.Join(l.Seen(), "inputs") }
 
 // ServerName names an incarnation's process. Each has its own folder, so that journals do
 // not mix.
@@ -49,13 +45,13 @@ func FenceOf(c protocol.Claim, dir string, attempt int32) hostexec.Fence {
 	return hostexec.Fence{Dir: dir, Epoch: EpochOf(c, attempt)}
 }
 
-// CheckLayout refuses a layout that neither this release nor an earlier one makes. It must come before anything
+// CheckLayout refuses a layout that LayoutOf would not make. It must come before anything
 // is read or removed there.
 func CheckLayout(l protocol.Layout, session string) error {
 	if err := kit.CheckID("session", session); err != nil {
 		return err
 	}
-	want := layoutOf(l.Root, session, l.Boxed)
+	want := LayoutOf(l.Root, session)
 	switch {
 	case !path.IsAbs(l.Root) || path.Clean(l.Root) != l.Root || l.Root == "/":
 		return kit.BadInput("session %s: root %q is not a clean absolute path", session, l.Root)

@@ -15,7 +15,7 @@ for d in *; do
 			g=${line#generation }
 			case $g in "$line" | '' | *[!0-9]* | ???????????????????*) g=0 ;; esac
 		fi
-	elif [ ! -e "$d/box" ] && [ ! -e "$d/codex-home" ] && [ ! -e "$d/work" ] && [ ! -e "$d/proc" ]; then
+	elif [ ! -e "$d/codex-home" ] && [ ! -e "$d/work" ] && [ ! -e "$d/proc" ]; then
 		continue
 	fi
 	n=$((n + 1))

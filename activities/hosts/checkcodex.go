@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/seeds"
 )
 
 // checkCodex looks for codex and has it run commands in its sandbox, with a made-up
@@ -75,7 +76,8 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	const sandbox = "workspace-write"
-	work := path.Join(dir, "box", "work")
+	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
+	decoy, mark := seeds.Decoy()
 	private, err := privacy(ctx, s, h, spec, root, "", work, codex, Confinement{})
 	if detail, hint, mine := asCheck(err); mine {
 		c.add("private", false, true, detail, hint)
@@ -84,37 +86,16 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	if err != nil {
 		return err
 	}
-	l := protocol.Layout{Root: root, Dir: dir, WorkDir: work, OwnWork: true, Codex: codex, Boxed: true}
-	trial := trialIn{layout: l, dir: dir, sandbox: sandbox, private: private.besides(private.sessions())}
-	// as the folder of a session among others
-	trial.enclosure = enclosureIn(path.Join(private.root, "check"), l)
-	later := laterSession(trial.enclosure.Holder, path.Base(dir))
-	trial.later = later
-	defer func() {
-		undo, cancel := kit.Afterwards(ctx)
-		defer cancel()
-		if err := hostexec.RemoveTree(undo, h, later, path.Dir(later), nil); err != nil {
-			s.Logger.Warn("a check left its folder behind", "host", spec.Name, "folder", later, "err", err)
-		}
-	}()
-	if has, err := hasSessions(ctx, h, private.sessions()); err != nil {
-		return err
-	} else if has {
-		trial.private = append(trial.private, private.sessions())
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, Private: private.Paths, WorkDir: work})
+	if err != nil {
+		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, planted, mark, err := trial.start(ctx, s, h)
-	if p == nil {
-		if planted.Files == nil {
-			return err
-		}
+	p, err := startProbe(ctx, s, h, codex, home, path.Join(dir, "tmp"), work, nil)
+	if err != nil {
 		c.add("app-server", false, true, err.Error(), hintServer(err))
 		return nil
 	}
-	defer func() {
-		if p != nil {
-			p.Close()
-		}
-	}()
+	defer p.Close()
 	c.add("app-server", true, true, fmt.Sprintf("answers in %v", p.took.Round(time.Millisecond)), "")
 
 	if err := p.confines(ctx, sandbox); err != nil {
@@ -129,28 +110,17 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	c.Result.Facts["sandbox"] = "yes"
 	c.add("sandbox", true, true, "ran a command in it", "")
 
-	protected, hidden, err := trial.protects(ctx, h, p, planted, mark)
-	apart := err == nil && protected.Why == "" && len(protected.open) == 0
-	if !apart && (err == nil || insufficient(protected, err)) {
-		// What a session does on such a host: it hides the folders that are there.
-		p.Close()
-		trial.enclosure, trial.dir = nil, path.Join(dir, "again")
-		trial.private, trial.later = private.Paths, ""
-		if p, planted, mark, err = trial.start(ctx, s, h); err != nil {
-			return err
-		}
-		protected, hidden, err = trial.protects(ctx, h, p, planted, mark)
-	}
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark, private.Paths)
 	if err != nil {
 		return err
 	}
 	addCredential(s, c, protected)
 	if protected.Profile == "" {
-		if protected.open, err = p.open(ctx, sandbox, "", "", hidden); err != nil {
+		if protected.open, err = p.open(ctx, sandbox, "", private.Paths); err != nil {
 			return err
 		}
 	}
-	addPrivate(s, c, private, protected.open, apart)
+	addPrivate(s, c, private, protected.open)
 	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil
@@ -173,17 +143,11 @@ func addCredential(s *site.Site, c *checkup, p Protection) {
 
 // addPrivate reports what commands can read of the host's private paths. Those of other
 // sessions are no reason to refuse a session that has no seed.
-// apart says that commands cannot see the folders of sessions that are prepared later, either.
-func addPrivate(s *site.Site, c *checkup, private Privacy, open []string, apart bool) {
-	if len(open) == 0 && !apart {
-		c.Result.Facts["private"] = "unprotected"
-		c.add("private", false, false, "a command in the sandbox can read the folders of sessions that are prepared later than its own, in "+private.sessions(), hintApart)
-		return
-	}
+func addPrivate(s *site.Site, c *checkup, private Privacy, open []string) {
 	if len(open) == 0 {
-		told := "a command in the sandbox can see nothing of other sessions"
-		if paths := private.besides(private.sessions()); len(paths) > 0 {
-			told += ", and can read none of " + someOf(paths, 3)
+		told := "nothing that commands must not read is there"
+		if len(private.Paths) > 0 {
+			told = "a command in the sandbox can read none of " + someOf(private.Paths, 3)
 		}
 		c.Result.Facts["private"] = "protected"
 		c.add("private", true, true, told, "")

@@ -2,13 +2,6 @@
 // need to know of a host: whether codex is there, whether its sandbox protects a
 // credential, and whether its root folder is there.
 //
-// # Other sessions
-//
-// Protects tries that commands see nothing of other sessions below the root folder, also of a
-// made-up session whose folder it makes while codex runs. codex hides the folder of all
-// sessions as a whole (seeds.Enclosure). If the trial shows that it cannot, Protects tries to
-// hide the folders that are there now, one by one. CheckHost reports that as "private".
-//
 // # Root folders
 //
 // After a reboot, the disk with a host's root folder may not be mounted yet, so the absence

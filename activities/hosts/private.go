@@ -22,18 +22,6 @@ type Privacy struct {
 	Paths []string
 	// secrets are those of Paths that do not belong to other sessions.
 	secrets []string
-	// root is the root folder without links.
-	root string
-	// tooMany says why not all folders of other sessions are in Paths.
-	tooMany error
-}
-
-// sessions is the folder that holds the folders of sessions.
-func (p Privacy) sessions() string { return path.Join(p.root, "sessions") }
-
-// besides returns those of Paths that do not lie in holder.
-func (p Privacy) besides(holder string) []string {
-	return slices.DeleteFunc(slices.Clone(p.Paths), func(at string) bool { return in(at, holder) })
 }
 
 // digest names the secrets, for what a worker remembers about a host.
@@ -47,8 +35,7 @@ const maxOthers = 2000
 // privateScript prints texts that end in NUL: the root folder ($1), the work folder ($3) and
 // codex ($4) without links, or empty. Then it prints what exists, each with a word for what it
 // is, and without links: the secrets of the login user, Fairlead's folders, the paths after
-// $5, what is ours in the root folder and stays there, and the folders of other sessions than
-// $2, at most $5.
+// $5, and the folders of other sessions than $2, at most $5.
 const privateScript = `LC_ALL=C; export LC_ALL
 root=$1 own=$2 work=$3 codex=$4 max=$5 home=${HOME:-/} uid=$(id -u)
 shift 5
@@ -94,7 +81,7 @@ for p; do
 	*) tell secret "$p" ;;
 	esac
 done
-for p in exec logins kept; do tell ours "$root/$p"; done
+for p in exec logins kept; do tell other "$root/$p"; done
 n=0
 for d in "$root/sessions"/*; do
 	if [ "${d##*/}" = "$own" ] || [ ! -d "$d" ]; then continue; fi
@@ -112,9 +99,8 @@ const hintPrivate = "move the session's folder (--dir, or the root of `ctl host 
 // The worker cannot know which of its own paths are on the host: the host may be the same
 // machine, or have the same folder mounted. So each of them that exists there is private.
 //
-// The folders of other sessions are for codex versions that cannot hide them as a whole (see
-// enclosures). They can be removed at any time. codex starts no command if a denied path is
-// missing below a folder that commands may write, so such folders are left out there.
+// The folders of other sessions can be removed at any time. codex starts no command if a denied
+// path is missing below a folder that commands may write, so such folders are left out there.
 func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.HostSpec, root, own, work, codex string, c Confinement) (Privacy, error) {
 	var p Privacy
 	args := append([]string{root, own, work, codex, fmt.Sprint(maxOthers)}, workersOwn(s, spec)...)
@@ -127,7 +113,6 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		return p, fmt.Errorf("look for what commands must not read: the script printed %d answers", len(said)-1)
 	}
 	root, work, codex = cmp.Or(said[0], root), cmp.Or(said[1], work), cmp.Or(said[2], codex)
-	p.root = root
 	folder := ""
 	if own != "" {
 		folder = path.Join(root, "sessions", own)
@@ -136,8 +121,7 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 		kind, at := said[i], path.Clean(said[i+1])
 		switch {
 		case kind == "more":
-			p.tooMany = unconfined("close sessions there, or have `ctl host check` look for what is left of them", "%s has folders of more than %d sessions in %s", h.Name(), maxOthers, root)
-			continue
+			return p, unconfined("close sessions there, or have `ctl host check` look for what is left of them", "%s has folders of more than %d sessions in %s", h.Name(), maxOthers, root)
 		case strings.ContainsAny(at, "*?[]"):
 			return p, unconfined("rename it, or move it elsewhere", "codex cannot keep commands from reading %s on %s, because its name has one of * ? [ ] in it", at, h.Name())
 		case kind == "other" && !seeds.Deniable(at, work, c):
@@ -152,7 +136,7 @@ func privacy(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.H
 			}
 		}
 		p.Paths = append(p.Paths, at)
-		if kind != "other" && kind != "ours" {
+		if kind != "other" {
 			p.secrets = append(p.secrets, at)
 		}
 	}

@@ -1,12 +1,10 @@
 package hosts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path"
-	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/activities/internal/kit"
@@ -33,9 +31,6 @@ type Protection struct {
 	Confine Confinement
 	// Private are paths that commands must not read.
 	Private []string
-	// Enclosure keeps commands from seeing the folders of other sessions, also of later ones.
-	// If it is nil, commands can read the folders of sessions that are prepared later.
-	Enclosure *seeds.Enclosure
 	// secrets says that some of Private are not other sessions'.
 	secrets bool
 	open    []string // those of Private that a command can read
@@ -79,86 +74,38 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	if !l.OwnWork {
 		key += "\x00" + l.WorkDir // a CODEX_HOME in the work folder needs more protection
 	}
+	s.Mu.Lock()
+	known := s.Confined[key] && confine.None()
+	s.Mu.Unlock()
+	if known {
+		return Protection{Profile: seeds.Profile(sandbox), Confine: at.confine, Private: private.Paths, secrets: len(private.secrets) > 0}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
+	defer cancel()
 	if confine.None() {
 		if at, err = PlaceOf(ctx, h, l.Root, sandbox, l, confine); err != nil {
 			return Protection{}, err
 		}
 	}
-	ways := []wayToHide{{private: private.Paths, key: key, cannot: private.tooMany}}
-	if l.Boxed && wire.Has(version, wire.NamedProfiles) {
-		ways = slices.Insert(ways, 0, wayToHide{private: private.besides(private.sessions()), enclosed: true, key: key + "\x00enclosed"})
-	}
-	for i, way := range ways {
-		p, err = protectsBy(ctx, s, h, l, sandbox, at, b, fence, private, way)
-		if i+1 < len(ways) && insufficient(p, err) {
-			s.Logger.Warn("codex cannot hide the folders of other sessions as a whole; those that are there now are hidden one by one",
-				"host", spec.Name, "codex", version, "why", cmp.Or(p.Why, fmt.Sprint(err)))
-			continue
-		}
-		break
-	}
-	return p, err
-}
-
-// A wayToHide is a way to hide the folders of other sessions: all of them together with those
-// of later sessions, or each that is there now.
-type wayToHide struct {
-	private  []string
-	enclosed bool
-	key      string // what a worker remembers of its success
-	cannot   error
-}
-
-// insufficient reports whether another way may do better. It may not if the host did not
-// answer.
-func insufficient(p Protection, err error) bool {
-	var typed *kit.TypedError
-	return err == nil && p.Why != "" || errors.As(err, &typed) && typed.Kind == protocol.ErrTypeSandbox || errors.Is(err, seeds.ErrNotPlanted)
-}
-
-func protectsBy(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, sandbox string, at Place, b *seeds.Bundle, fence hostexec.Fence, private Privacy, way wayToHide) (p Protection, err error) {
-	if way.cannot != nil {
-		return Protection{}, way.cannot
-	}
-	alone := at.confine.None()
-	var hide *seeds.Enclosure
-	if way.enclosed {
-		hide = enclosure(l, private.root)
-	}
-	s.Mu.Lock()
-	known := s.Confined[way.key] && alone
-	s.Mu.Unlock()
-	if known {
-		return Protection{Profile: seeds.Profile(sandbox), Confine: at.confine, Private: way.private, Enclosure: hide, secrets: len(private.secrets) > 0}, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	trial := trialIn{
-		layout: l, dir: path.Join(l.Dir, "trial"), sandbox: sandbox, at: at, private: way.private, seed: b, fence: &fence,
-	}
-	if hide != nil {
-		trial.enclosure, trial.later = trialEnclosure(hide, l, private.root), laterSession(private.sessions(), path.Base(l.Dir))
-	}
-	p, err = tryProtection(ctx, s, h, trial)
-	if err == nil && p.Why != "" && !alone {
+	trial := path.Join(l.Dir, "trial")
+	p, err = tryProtection(ctx, s, h, trialIn{
+		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, private: private.Paths, seed: b, fence: &fence,
+	})
+	if err == nil && p.Why != "" && !confine.None() {
 		err = unconfined(hintUnprotected, "it cannot be confined as asked: %s", p.Why)
 	}
 	cleanup, cancelCleanup := kit.Afterwards(ctx)
 	defer cancelCleanup()
-	left := hostexec.RemoveTree(cleanup, h, trial.dir, l.Dir, &fence)
-	if trial.later != "" {
-		left = errors.Join(left, hostexec.RemoveTree(cleanup, h, trial.later, private.sessions(), &fence))
-	}
-	if left != nil && err == nil {
+	if left := hostexec.RemoveTree(cleanup, h, trial, l.Dir, &fence); left != nil && err == nil {
 		err = fmt.Errorf("remove the made-up credential: %w", left)
 	}
 	if err != nil {
 		return Protection{}, err
 	}
-	p.Confine, p.Private, p.Enclosure, p.secrets = at.confine, way.private, hide, len(private.secrets) > 0
-	if p.Why == "" && alone {
+	p.Confine, p.Private, p.secrets = at.confine, private.Paths, len(private.secrets) > 0
+	if p.Why == "" && confine.None() {
 		s.Mu.Lock()
-		s.Confined[way.key] = true
+		s.Confined[key] = true
 		s.Mu.Unlock()
 	}
 	return p, nil
@@ -170,86 +117,48 @@ func HoldsSecrets(b *seeds.Bundle) bool {
 }
 
 type trialIn struct {
-	layout    protocol.Layout
-	dir       string // for its CODEX_HOME
-	sandbox   string
-	at        Place
-	private   []string
-	enclosure *seeds.Enclosure
-	later     string        // the folder of a made-up session that is prepared later, or empty
-	seed      *seeds.Bundle // commands may run under a profile of this seed
-	fence     *hostexec.Fence
-}
-
-// home is the CODEX_HOME of a trial.
-func (t trialIn) home() string {
-	if t.layout.Boxed {
-		return path.Join(t.dir, "box", "codex-home")
-	}
-	return path.Join(t.dir, "codex-home")
+	layout        protocol.Layout
+	home, sandbox string
+	at            Place
+	private       []string
+	seed          *seeds.Bundle // commands may run under a profile of this seed
+	fence         *hostexec.Fence
 }
 
 func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialIn) (Protection, error) {
-	p, planted, mark, err := in.start(ctx, s, h)
+	l, c := in.layout, in.at.confine
+	decoy, mark, err := seeds.DecoyFor(c, in.seed)
+	if err != nil {
+		return Protection{}, err
+	}
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
+		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, Private: in.private, WorkDir: l.WorkDir, Fence: in.fence,
+	})
+	if err != nil {
+		return Protection{}, fmt.Errorf("plant a made-up credential: %w", err)
+	}
+	p, err := startProbe(ctx, s, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
 	if err != nil {
 		return Protection{}, err
 	}
 	defer p.Close()
-	found, _, err := in.protects(ctx, h, p, planted, mark)
+	found, err := p.protects(ctx, in.sandbox, planted.Permissions, in.home, mark, in.private)
 	if found.Why == "" && len(found.open) > 0 {
 		found.Why = fmt.Sprintf("with codex %s on this host a command in the sandbox can read %s", p.server.Version, someOf(found.open, 3))
 	}
-	c := in.at.confine
 	if err != nil || found.Why != "" && !c.None() {
 		return found, err
 	}
-	return found, p.Confined(ctx, in.sandbox, found.Profile, in.layout, in.at, c.NeedsProxy(in.seed))
-}
-
-// start plants a made-up credential and starts codex with it. If only codex did not start,
-// planted has files.
-func (in trialIn) start(ctx context.Context, s *site.Site, h hostexec.Host) (p *Probe, planted seeds.Planted, mark string, err error) {
-	l, c := in.layout, in.at.confine
-	decoy, mark, err := seeds.DecoyFor(c, in.seed)
-	if err != nil {
-		return nil, planted, "", err
-	}
-	planted, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-		CodexHome: in.home(), Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, Private: in.private,
-		Apart: l.Boxed, Enclosure: in.enclosure, WorkDir: l.WorkDir, Fence: in.fence,
-	})
-	if err != nil {
-		return nil, planted, "", fmt.Errorf("plant a made-up credential: %w", err)
-	}
-	p, err = startProbe(ctx, s, h, l.Codex, in.home(), l.Tmp(), l.WorkDir, in.fence)
-	return p, planted, mark, err
-}
-
-// protects tries to read the credential and all that is hidden. First it makes the session
-// that comes later.
-func (in trialIn) protects(ctx context.Context, h hostexec.Host, p *Probe, planted seeds.Planted, mark string) (found Protection, hidden []string, err error) {
-	if hidden, err = hiddenBy(ctx, h, in); err != nil {
-		return found, nil, err
-	}
-	over := ""
-	switch {
-	case in.enclosure != nil:
-		over = in.enclosure.Holder
-	case in.layout.Boxed:
-		over = seeds.SecretsOf(in.home())
-	}
-	found, err = p.protects(ctx, in.sandbox, planted.Permissions, in.home(), mark, over, hidden)
-	return found, hidden, err
+	return found, p.Confined(ctx, in.sandbox, found.Profile, l, in.at, c.NeedsProxy(in.seed))
 }
 
 // protects runs commands that try to get at the made-up credential and at private paths. Why
 // is about the credential alone. An error says that commands cannot be confined at all, or
-// that the outcome is not known. over is the folder that hides the credential, if it lies
-// apart.
-func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark, over string, private []string) (Protection, error) {
+// that the outcome is not known.
+func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark string, private []string) (Protection, error) {
 	// first, because the other trial may move CODEX_HOME away
-	open, unknown := p.open(ctx, sandbox, profile, over, private)
-	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox, over)...)
+	open, unknown := p.open(ctx, sandbox, profile, private)
+	res, err := p.run(ctx, sandbox, profile, seeds.ProofCommand(home, mark, sandbox)...)
 	var rpc *wire.RPCError
 	switch {
 	case errors.As(err, &rpc):
@@ -286,11 +195,11 @@ func (p *Probe) protects(ctx context.Context, sandbox, profile, home, mark, over
 }
 
 // open returns those of the paths that a command can read.
-func (p *Probe) open(ctx context.Context, sandbox, profile, over string, private []string) ([]string, error) {
+func (p *Probe) open(ctx context.Context, sandbox, profile string, private []string) ([]string, error) {
 	if len(private) == 0 {
 		return nil, nil
 	}
-	res, err := p.run(ctx, sandbox, profile, seeds.PrivateCommand(over, private)...)
+	res, err := p.run(ctx, sandbox, profile, seeds.PrivateCommand(private)...)
 	if err != nil {
 		return nil, fmt.Errorf("run a command in the sandbox: %w", err)
 	}

@@ -135,7 +135,7 @@ func rootMissing(h hostexec.Host, root, found string) error {
 // lookRootScript prints the id of the root folder $1, or " ours" if it has only things of
 // an earlier version.
 const lookRootScript = `if [ -s "$1/` + rootMarkFile + `" ]; then head -n 1 "$1/` + rootMarkFile + `"; exit; fi
-for d in "$1"/codex/* "$1"/sessions/*/box "$1"/sessions/*/codex-home "$1"/sessions/*/work "$1"/sessions/*/proc "$1"/sessions/*/generation "$1"/sessions/.gone-*; do
+for d in "$1"/codex/* "$1"/sessions/*/codex-home "$1"/sessions/*/work "$1"/sessions/*/proc "$1"/sessions/*/generation "$1"/sessions/.gone-*; do
 	if [ -e "$d" ]; then echo " ours"; exit; fi
 done`
 

@@ -61,7 +61,6 @@ func RecoverSeed(ctx context.Context, s *site.Site, in inquiry.RecoverSeedInput,
 	if err != nil {
 		return out, err
 	}
-	l = f.Layout(l)
 	if !f.Exists {
 		// To take the lock would create the folder. Processes are found by their mark.
 		if _, err := folder.EndUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {

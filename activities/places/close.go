@@ -69,7 +69,6 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	if err != nil && !(in.Discard && prepared && kit.IsRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
 	}
-	in.Layout = f.Layout(in.Layout)
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, folder.LoginRotates(in.Seed)

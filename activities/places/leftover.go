@@ -94,7 +94,6 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 	if err != nil && !missing {
 		return out, err
 	}
-	l = f.Layout(l)
 	if in.Generation > 0 && f.Mark.Generation > in.Generation {
 		// The session is back and has cleaned up there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()

@@ -162,7 +162,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	if err == nil {
 		plant, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, Apart: l.Boxed, Enclosure: protected.Enclosure, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
+			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -222,23 +222,13 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 // them. The first time, it records which of codex's mount points the work folder had.
 const foldersScript = `umask 077
 flushed() { ` + folder.FlushMark + `; }
-dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6 seen=$7 root=$8
-shift 8
+dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
+shift 6
 free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
 case $free in '' | *[!0-9]*) ;; *)
 	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
 esac
-mkdir -p -- "$seen/tmp" "$dir/proc" "$dir/workspace" || exit 1 # a place with proc and no box is of an earlier release
-# Only what exists can be hidden from commands.
-mkdir -p -- "$root/exec" "$root/logins" "$root/kept" || exit 1
-if [ "$seen" != "$dir" ]; then
-	mkdir -p -- "$seen/inputs" || exit 1
-	# Workers of an earlier release know these names only.
-	for f in codex-home work tmp inputs; do
-		[ "$f" != work ] || [ "$own" = y ] || continue
-		[ -h "$dir/$f" ] || [ -e "$dir/$f" ] || ln -s -- "${seen##*/}/$f" "$dir/$f" || exit 1
-	done
-fi
+mkdir -p -- "$dir/proc" "$dir/tmp" "$dir/workspace" || exit 1
 [ -e "$dir/generation" ] || {
 	printf %s "$mark" >"$dir/generation.new" && flushed "$dir" && mv -f -- "$dir/generation.new" "$dir/generation"
 } || exit 1
@@ -272,7 +262,7 @@ func MakeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark f
 	if l.OwnWork {
 		own = "y"
 	}
-	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(folder.SessionRoom >> 10), mark.Text(), l.Seen(), l.Root}, folder.MountPoints...)
+	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(folder.SessionRoom >> 10), mark.Text()}, folder.MountPoints...)
 	if _, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence}); err != nil {
 		return fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
 	}

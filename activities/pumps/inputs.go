@@ -23,7 +23,7 @@ import (
 // can read them if its sandbox lets it read the system, and write there only without a
 // sandbox. Each lies in a folder named by its digest, so that another attempt finds it.
 
-func inputsDir(l protocol.Layout) string { return folder.Inputs(l) }
+func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
 
 // InputsDir is the host's folder for files of messages.
 func InputsDir(l protocol.Layout) string { return inputsDir(l) }

@@ -127,7 +127,7 @@ func (w *Watcher) keeperOf(ctx context.Context, h hostexec.Host, root string, f 
 	if err != nil {
 		return nil, err
 	}
-	k := logins.NewKeeper(w.Site, h, f.Session, folder.FormerLayoutOf(root, f.Session).CodexHome, ref, hide)
+	k := logins.NewKeeper(w.Site, h, f.Session, folder.LayoutOf(root, f.Session).CodexHome, ref, hide)
 	if k == nil {
 		return nil, errors.New("its seed has no login")
 	}

@@ -133,7 +133,7 @@ func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	session := path.Base(l.Dir)
 	work := ""
 	if l.OwnWork {
-		work = strings.TrimPrefix(l.WorkDir, at+"/")
+		work = path.Join(session, "work")
 	}
 	_, err := h.Run(ctx, hostexec.Command{Script: inPlaceScript, Args: []string{at, session, work}})
 	var exit *hostexec.ExitError
