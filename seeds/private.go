@@ -13,6 +13,10 @@ import (
 //
 //   - "deny" of a folder hides all that is in it. A folder in it that is "write" is visible
 //     again; one that is "read" is not. So a folder above CODEX_HOME cannot be denied.
+//   - A command that somebody accepts to run outside the sandbox keeps what is "deny", and
+//     nothing else. A "write" folder inside a denied one is missing for it: with the folder of
+//     all sessions denied, it ran in HOME instead of the work folder (codex 0.169). So the
+//     folder of all sessions cannot be denied either.
 //   - "deny" of a symbolic link stops every command from starting.
 //   - "deny" of a missing path does nothing, but stops every command from starting in a
 //     folder that is "read" inside of one that commands may write.
