@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -136,7 +137,7 @@ func TestEveryDeliverableCallGetsOneReplyAndEscapesAreRefused(t *testing.T) {
 			t.Errorf("%v: %+v, want %q", c.args, first, c.says)
 		}
 		// A repeated call gets the same reply, even if the file has changed.
-		if again := s.reply(s.shop(), call); again != first {
+		if again := s.reply(s.shop(), call); !reflect.DeepEqual(again, first) {
 			t.Errorf("%v: then %+v, now %+v", c.args, first, again)
 		}
 	}

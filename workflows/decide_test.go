@@ -131,7 +131,7 @@ func TestNoAnswerThatDoesNotFitIsTaken(t *testing.T) {
 		kind string
 		says string
 	}{
-		"no such outcome":                      {askedCommand, protocol.Decide{Outcome: "perhaps"}, protocol.RefusedBadInput, "use one of accept, decline, cancel, answer, grant, amend"},
+		"no such outcome":                      {askedCommand, protocol.Decide{Outcome: "perhaps"}, protocol.RefusedBadInput, "use one of accept, decline, cancel, answer, revise, grant, amend"},
 		"no such scope":                        {askedCommand, protocol.Decide{Outcome: "accept", Scope: "ever"}, protocol.RefusedBadInput, "use once or session"},
 		"a command answered":                   {askedCommand, protocol.Decide{Outcome: "answer", Answers: json.RawMessage(`{"a":"b"}`)}, protocol.RefusedBadInput, `a command is not answered with "answer"`},
 		"a command granted":                    {askedCommand, protocol.Decide{Outcome: "grant", Grant: askedPermissions.Permissions}, protocol.RefusedBadInput, `not answered with "grant"`},

@@ -20,6 +20,7 @@ import (
 type Window struct {
 	t      *testing.T
 	socket string
+	status string // the file that gets ctl's exit code
 }
 
 // Tmux starts ctl in a window of that size. The window stays when ctl has ended.
@@ -41,8 +42,10 @@ func TmuxWith(t *testing.T, width, height int, env []string, args ...string) *Wi
 		t.Fatal(err)
 	}
 	c := Lab.Command(Within(t), args...)
-	w := &Window{t: t, socket: filepath.Join(dir, "s")}
-	line := []string{"-f", conf, "-S", w.socket, "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height), "-c", c.Dir, "--"}
+	w := &Window{t: t, socket: filepath.Join(dir, "s"), status: filepath.Join(dir, "status")}
+	line := []string{"-f", conf, "-S", w.socket, "new-session", "-d", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height), "-c", c.Dir, "--",
+		// tmux sometimes loses the exit code.
+		"sh", "-c", `trap : INT; "$@"; echo $? > "$0"`, w.status}
 	start := exec.CommandContext(Within(t), "tmux", append(line, c.Args...)...)
 	start.Env, start.Dir = append(append(slices.Clone(c.Env), "TERM=tmux-256color", "NO_COLOR=", "LC_ALL=C.UTF-8", "LANG=C.UTF-8"), env...), c.Dir
 	if out, err := start.CombinedOutput(); err != nil {
@@ -143,12 +146,11 @@ func (w *Window) Resize(width, height int) {
 func (w *Window) Ends() (code int) {
 	w.t.Helper()
 	w.until("the end of ctl", func() (bool, error) {
-		dead, status, _ := strings.Cut(strings.TrimSpace(w.tmux("display-message", "-p", "#{pane_dead} #{pane_dead_status}")), " ")
-		if dead != "1" {
+		status, err := os.ReadFile(w.status)
+		if err != nil || !strings.HasSuffix(string(status), "\n") {
 			return false, fmt.Errorf("on the screen is\n%s", w.Screen())
 		}
-		var err error
-		code, err = strconv.Atoi(strings.TrimSpace(status))
+		code, err = strconv.Atoi(strings.TrimSpace(string(status)))
 		return err == nil, err
 	})
 	return code

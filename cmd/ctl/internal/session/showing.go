@@ -30,8 +30,15 @@ func newShowing(a *core.App, p *core.Printer, skipOwn, quiet bool) *showing {
 }
 
 func (s *showing) event(ev api.Event)                  { s.lines.Event(ev) }
-func (s *showing) endLine()                            { s.lines.EndLine() }
 func (s *showing) progress(now *protocol.ProgressView) { s.lines.Progress(now) }
+
+// endLine ends the line of a text that is still streamed. A pane needs no end: it keeps the text,
+// so that the whole message is printed as one.
+func (s *showing) endLine() {
+	if s.live == nil {
+		s.lines.EndLine()
+	}
+}
 
 // detail takes what the session says of itself. silent says that no worker answers.
 func (s *showing) detail(d protocol.SessionDetail, silent bool) {
@@ -46,7 +53,7 @@ func (s *showing) detail(d protocol.SessionDetail, silent bool) {
 
 // aside gives the terminal to ask, which asks the person something.
 func (s *showing) aside(ask func() error) error {
-	s.endLine()
+	s.lines.EndLine()
 	if s.live == nil {
 		return ask()
 	}

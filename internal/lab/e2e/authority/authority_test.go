@@ -184,6 +184,19 @@ func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testi
 	if !strings.Contains(last.Stderr, "alice is revoked") {
 		t.Errorf("the refusal is %v", last)
 	}
+	if err := writeAccess(string(was)); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	e2e.Until(t, "alice's revocation to end", func() (bool, error) { // other tests need her
+		n++
+		r := as(t, "alice", "session", "start", "--host", "web-1", "--seed", "team", "--id", fmt.Sprintf("back-%d", n))
+		if r.Code != 0 {
+			return false, fmt.Errorf("alice starts a session: %v", r)
+		}
+		mustDo(t, "alice", "session", "close", fmt.Sprintf("back-%d", n))
+		return true, nil
+	})
 }
 
 // The supervisor of `ctl up` asks the workers with their own key.

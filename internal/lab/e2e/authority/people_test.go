@@ -183,10 +183,11 @@ func isFollowedUp(t *testing.T, who, principal string) {
 		all := e2e.Show(t, "followed").FollowUps
 		return len(all) == 1 && all[0].State != protocol.FollowUpStarted, nil
 	})
-	if v := e2e.Show(t, "followed").FollowUps[0]; v.Session != "followed-again-1" || v.Status != "completed" {
+	v := e2e.Show(t, "followed").FollowUps[0]
+	if !strings.HasPrefix(v.Session, "followed-again-1-") || v.Status != "completed" {
 		t.Fatalf("the follow-up is %+v", v)
 	}
-	if o := objectOf(t, "followed-again-1"); o.Owner != principal {
+	if o := objectOf(t, v.Session); o.Owner != principal {
 		t.Errorf("the follow-up is that of %q", o.Owner)
 	}
 }

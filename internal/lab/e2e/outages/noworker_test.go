@@ -1,15 +1,8 @@
 package outages
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
@@ -109,104 +102,20 @@ func TestARunThatNoWorkerTookIsKept(t *testing.T) {
 	}
 }
 
-type terminal struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	tty  *os.File
-	mu   sync.Mutex
-	seen strings.Builder
-	done chan struct{} // closed when all output was read
-}
-
-func newTerminal(t *testing.T, args ...string) *terminal {
-	t.Helper()
-	tty, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(int(tty.Fd()), unix.TIOCGPTN)
-	if err == nil {
-		err = unix.IoctlSetPointerInt(int(tty.Fd()), unix.TIOCSPTLCK, 0)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	far, err := os.OpenFile(fmt.Sprintf("/dev/pts/%d", n), os.O_RDWR|unix.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer far.Close()
-	s := &terminal{t: t, cmd: e2e.Lab.Command(e2e.Within(t), args...), tty: tty, done: make(chan struct{})}
-	s.cmd.Stdin, s.cmd.Stdout, s.cmd.Stderr = far, far, far
-	s.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true}
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(s.done)
-		buf := make([]byte, 4096)
-		for {
-			n, err := tty.Read(buf)
-			s.mu.Lock()
-			s.seen.Write(buf[:n])
-			s.mu.Unlock()
-			if err != nil {
-				return // the program has exited
-			}
-		}
-	}()
-	t.Cleanup(func() { tty.Close() })
-	return s
-}
-
-func (s *terminal) screen() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.seen.String()
-}
-
-func (s *terminal) await(text string) {
-	s.t.Helper()
-	e2e.Until(s.t, fmt.Sprintf("%q at the terminal", text), func() (bool, error) {
-		select {
-		case <-s.done:
-			if !strings.Contains(s.screen(), text) {
-				return false, fmt.Errorf("it ended with\n%s", s.screen())
-			}
-		default:
-		}
-		return strings.Contains(s.screen(), text), nil
-	})
-}
-
-func (s *terminal) write(keys string) {
-	s.t.Helper()
-	if _, err := s.tty.WriteString(keys); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-func (s *terminal) exit() int {
-	s.t.Helper()
-	<-s.done
-	_ = s.cmd.Wait() // only the status matters
-	return s.cmd.ProcessState.ExitCode()
-}
-
 func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
 	e2e.Session(t, "prompt")
-	person := newTerminal(t, "session", "send", "prompt", "you need a command")
-	person.await("then Enter >")
+	person := e2e.Tmux(t, 100, 40, "session", "send", "prompt", "you need a command")
+	person.Sees("codex asks to run a command", "y accept")
 	back := e2e.NoWorker(t)
-	person.write("y\r")
-	person.await("Temporal keeps the request until one is")
+	person.Presses("y")
+	person.Sees("Temporal keeps the request until one is")
 	back()
-	person.await("The command said: it ran")
-	if code := person.exit(); code != 0 {
-		t.Errorf("send ended with %d:\n%s", code, person.screen())
+	person.Sees("The command said: it ran")
+	if code := person.Ends(); code != 0 {
+		t.Errorf("send ended with %d:\n%s", code, person.All())
 	}
-	if n := strings.Count(person.screen(), "The command said"); n != 1 {
-		t.Errorf("the answer was shown %d times:\n%s", n, person.screen())
+	if n := strings.Count(person.All(), "The command said"); n != 1 {
+		t.Errorf("the answer was shown %d times:\n%s", n, person.All())
 	}
 	if v := e2e.Show(t, "prompt"); len(v.Refusals) != 0 {
 		t.Errorf("session is %+v", v)
@@ -216,14 +125,13 @@ func TestAPersonAtTheTerminalDecidesWithNoWorkerUp(t *testing.T) {
 	e2e.Send(t, "prompt", "you need a command")
 	id := e2e.Open(t, "prompt", 1)[0].ID
 	back = e2e.NoWorker(t)
-	watcher := newTerminal(t, "approval", "watch", "--session", "prompt")
-	watcher.await(id)
-	watcher.await("then Enter >")
-	watcher.write("n\r")
-	watcher.await("Temporal keeps the request until one is")
-	watcher.write("\x03")
-	if code := watcher.exit(); code != 130 {
-		t.Errorf("watch ended with %d:\n%s", code, watcher.screen())
+	watcher := e2e.Tmux(t, 100, 40, "approval", "watch", "--session", "prompt")
+	watcher.Sees("> "+id, "a accept")
+	watcher.Presses("n")
+	watcher.Sees("declined by", "· recorded")
+	watcher.Presses("C-c")
+	if code := watcher.Ends(); code != 130 {
+		t.Errorf("watch ended with %d:\n%s", code, watcher.All())
 	}
 	back()
 	if v := e2e.Ended(t, "prompt", 2); v.Turn.Status != "completed" || len(v.Refusals) != 0 {
