@@ -247,6 +247,7 @@ var floors = []floor{
 		"session":         {"internal/kit", "internal/lease", "internal/ruling", "internal/admit"},
 		"hostpool":        {"internal/kit", "internal/lease"},
 		"seed":            {"internal/kit", "internal/lease", "internal/ruling"},
+		"toolcall":        {"internal/kit"},
 		"batch":           {"internal/kit", "internal/admit"},
 		"care":            {"internal/kit", "internal/lease"},
 		"schedule":        {"internal/kit", "session", "batch"},

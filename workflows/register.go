@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/seed"
 	"fairlead.dev/fairlead/workflows/session"
+	"fairlead.dev/fairlead/workflows/toolcall"
 )
 
 // Register makes r serve every workflow.
@@ -23,6 +24,7 @@ func register(r worker.WorkflowRegistry, every kit.Intervals) {
 		protocol.TypeProvision: hostpool.ProvisionHost, protocol.TypeCheck: hostpool.CheckHost, protocol.TypeExec: hostpool.ExecOnHost, protocol.TypeScan: hostpool.ScanHostKeys,
 		protocol.TypeMaintenance: care.Maintenance, protocol.TypeCapture: seed.CaptureSeed, protocol.TypeLogin: seed.LoginSeed,
 		protocol.TypeRotate: care.RotateKeys, protocol.TypeBatch: batch.Run(every), protocol.TypePrune: care.PruneSnapshots, protocol.TypeCheckSnapshots: care.CheckSnapshots,
+		protocol.TypeToolCall: toolcall.Call,
 		protocol.TypeClaimKey: care.ClaimKey, protocol.TypeFire: schedule.Fire,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})

@@ -450,6 +450,17 @@ var shapes = []shape{
 		}
 		return r, []string{id}
 	}},
+	{"calls of a tool", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		r.teamWorks()
+		var ids []string
+		for _, of := range []string{"answers", "refuses"} {
+			id, _ := r.callTool(of, protocol.ToolActivity{}, time.Minute)
+			ids = append(ids, id)
+		}
+		return r, ids
+	}},
 	{"snapshots are checked", storeTask(protocol.TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
 	{"snapshots are pruned", storeTask(protocol.TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
 	{"maintenance of seeds", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{})},

@@ -68,11 +68,14 @@ func (t *ToolShop) carryOut(ctx context.Context, tool protocol.TeamTool, call co
 		ID: id, Session: t.Session, Turn: call.Turn, At: time.UnixMilli(call.AtMS), Args: call.Args,
 		Begun: begun.At, Again: again,
 	}
-	if tool.Webhook == "" {
+	if tool.Webhook == "" && tool.Activity == nil {
 		return c.Fail("The tool %s cannot be called any more: its description is lost. Go on without it, and say so.", tool.Name), nil
 	}
 	if err := teamtool.CheckArgs(tool, call.Args); err != nil {
 		return c.Fail("The tool %s was not called, because the arguments do not match its schema: %v. Call it again with other arguments.", tool.Name, err), nil
+	}
+	if tool.Activity != nil {
+		return callActivity(ctx, t.Site, tool, c)
 	}
 	return t.Site.ToolCaller().Do(ctx, t.Site.ToolTargets, tool, c)
 }

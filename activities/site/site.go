@@ -79,6 +79,8 @@ type Deps struct {
 	Instructions string
 	// ToolTargets are the webhooks that tools of teams may call.
 	ToolTargets []teamtool.Target
+	// ToolActivities are the activities of teams' own workers that tools of teams may call.
+	ToolActivities []teamtool.ActivityTarget
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

@@ -3,6 +3,7 @@ package site
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -19,6 +20,9 @@ func ReadTools(ctx context.Context, s *Site, g *protocol.ToolsGiven) ([]protocol
 		return nil, err
 	}
 	tools, err := teamtool.Read(text)
+	if err == nil && !slices.Equal(protocol.OfActivities(tools), g.Activities) {
+		err = fmt.Errorf("activities names %q, and the handlers of %q are activities", g.Activities, protocol.OfActivities(tools))
+	}
 	if err != nil {
 		return nil, kit.BadInput("the tools of the session: %w", err)
 	}
@@ -32,8 +36,15 @@ func CheckTools(ctx context.Context, s *Site, g *protocol.ToolsGiven) error {
 		return err
 	}
 	for _, t := range tools {
-		if _, err := teamtool.Find(s.ToolTargets, t.Webhook); err != nil {
-			return &kit.TypedError{Kind: protocol.ErrTypeBounds, Hint: "ask those who run the workers to add it to tools.webhooks of their config, or leave the tool out; nothing was done on the host",
+		where := "tools.webhooks"
+		if t.Activity != nil {
+			where = "tools.activities"
+			_, err = teamtool.FindActivity(s.ToolActivities, *t.Activity)
+		} else {
+			_, err = teamtool.Find(s.ToolTargets, t.Webhook)
+		}
+		if err != nil {
+			return &kit.TypedError{Kind: protocol.ErrTypeBounds, Hint: "ask those who run the workers to add it to " + where + " of their config, or leave the tool out; nothing was done on the host",
 				Err: fmt.Errorf("tool %s: %w", t.Name, err)}
 		}
 	}

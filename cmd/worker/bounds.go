@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/teamtool"
@@ -20,4 +22,18 @@ func targetsOf(conf *config.Config) (all []teamtool.Target) {
 		all = append(all, teamtool.Target{URL: w.URL, SecretFile: w.SecretFile})
 	}
 	return all
+}
+
+// activitiesOf are the activities of teams' own workers that tools of teams may call.
+func activitiesOf(conf *config.Config) (all []teamtool.ActivityTarget, err error) {
+	for _, q := range conf.Tools.Activities {
+		t := teamtool.ActivityTarget{Queue: q.Queue, Types: q.Types}
+		if q.KeyFile != "" {
+			if t.Keys, err = teamtool.ReadQueueKeys(q.KeyFile); err != nil {
+				return nil, fmt.Errorf("read the keys of the queue %s: %w", q.Queue, err)
+			}
+		}
+		all = append(all, t)
+	}
+	return all, nil
 }

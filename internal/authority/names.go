@@ -119,6 +119,7 @@ var starts = map[string]rule{
 	protocol.TypeHostPool:       {Harmless, ""}, // workers when they begin
 	protocol.TypeSeed:           {Harmless, ""}, // the first put_seed
 	protocol.TypeSeedPool:       {Harmless, ""}, // a child of a seed
+	protocol.TypeToolCall:       {Internal, ""}, // pumps
 	protocol.TypeClaimKey:       {Harmless, ""}, // keeps an idempotency key taken
 }
 

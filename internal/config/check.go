@@ -149,6 +149,7 @@ func (c *Config) check() []Problem {
 			add("tools.webhooks", "webhook %d has no secret_file: calls are signed with what it has", i+1)
 		}
 	}
+	p = append(p, c.checkToolQueues()...)
 	if d := c.Deliver; d.MaxBytes < 1 || d.MaxBytes > 16<<30 || d.SessionBytes < d.MaxBytes || d.SessionCalls < 1 || d.SessionCalls > 10_000 {
 		add("deliver", "max_bytes is between 1 and 17179869184 (16 GiB), session_bytes not less than it, session_calls between 1 and 10000")
 	}
@@ -429,6 +430,15 @@ func (c *Config) CheckFiles() error {
 		secret("tools.webhooks", w.SecretFile)
 		if _, err := teamtool.ReadSecrets(w.SecretFile); err != nil && checkSecretFile(w.SecretFile) == nil {
 			add("tools.webhooks", "%v", err)
+		}
+	}
+	for _, q := range c.Tools.Activities {
+		if q.KeyFile == "" {
+			continue
+		}
+		secret("tools.activities", q.KeyFile)
+		if _, err := teamtool.ReadQueueKeys(q.KeyFile); err != nil && checkSecretFile(q.KeyFile) == nil {
+			add("tools.activities", "%v", err)
 		}
 	}
 	return newError(c.path, append(p, c.checkLoginFiles()...))

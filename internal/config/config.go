@@ -212,6 +212,18 @@ type Deliver struct {
 type Tools struct {
 	// Webhooks are the only ones that workers call.
 	Webhooks []Webhook `yaml:"webhooks"`
+	// Activities are the only ones of teams' own workers that calls go to.
+	Activities []ToolQueue `yaml:"activities"`
+}
+
+// A ToolQueue is a task queue of a team's own workers.
+type ToolQueue struct {
+	Queue string   `yaml:"queue"`
+	Types []string `yaml:"types"` // of the activities
+	// KeyFile has the keys that the team's workers encrypt with: ID:BASE64, one in a line.
+	KeyFile string `yaml:"key_file"`
+	// Plain says that arguments and answers are plain in Temporal.
+	Plain bool `yaml:"plain"`
 }
 
 // A Webhook is one URL or, if it ends in a slash, all below it.

@@ -85,6 +85,10 @@ func (c *Config) resolve(dir string) {
 		w := &c.Tools.Webhooks[i]
 		w.SecretFile = absolute(dir, w.SecretFile)
 	}
+	for i := range c.Tools.Activities {
+		q := &c.Tools.Activities[i]
+		q.KeyFile = absolute(dir, q.KeyFile)
+	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {
 			for _, p := range []*string{&t.CA, &t.Cert, &t.Key} {

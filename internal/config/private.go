@@ -13,6 +13,9 @@ func (c *Config) Private() []string {
 	for _, w := range c.Tools.Webhooks {
 		all = append(all, w.SecretFile)
 	}
+	for _, q := range c.Tools.Activities {
+		all = append(all, q.KeyFile)
+	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {
 			all = append(all, t.Key)

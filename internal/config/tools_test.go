@@ -45,3 +45,56 @@ func TestWebhooksOfToolsAreChecked(t *testing.T) {
 		}
 	}
 }
+
+// What a team's workers may be asked for is named, and whether it is encrypted is said.
+func TestQueuesOfToolsAreChecked(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, "tickets.key")
+	if err := os.WriteFile(name, []byte("team-1:MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3ODlhYmNkZWY=\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	read := func(text string) (*Config, error) {
+		return Parse(filepath.Join(dir, "worker.yaml"), []byte("tools: {activities: ["+text+"]}\n"))
+	}
+	c, err := read("{queue: tickets, types: [Lookup], key_file: tickets.key}, {queue: open, types: [Ping], plain: true}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Contains(c.Private(), name) {
+		t.Errorf("private are %v", c.Private())
+	}
+	files := func() string {
+		if err := c.CheckFiles(); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if said := files(); strings.Contains(said, "tools.activities") {
+		t.Errorf("the files are wrong: %s", said)
+	}
+	if err := os.WriteFile(name, []byte("team-1:hunter2\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if said := files(); !strings.Contains(said, "tools.activities") || strings.Contains(said, "hunter2") {
+		t.Errorf("a file without a key: %s", said)
+	}
+	if err := os.Chmod(name, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if said := files(); !strings.Contains(said, "tools.activities") {
+		t.Errorf("a key that others may read: %s", said)
+	}
+	for text, says := range map[string]string{
+		"{queue: fairlead-north, types: [Exec], plain: true}":                            "Fairlead's own workers",
+		"{types: [Exec], plain: true}":                                                   "queue",
+		"{queue: q, plain: true}":                                                        "no types",
+		"{queue: q, types: ['a b'], plain: true}":                                        "visible ones",
+		"{queue: q, types: [A]}":                                                         "no key_file",
+		"{queue: q, types: [A], plain: true, key_file: k}":                               "key_file and plain",
+		"{queue: q, types: [A], plain: true}, {queue: q, types: [B], key_file: tickets}": "there twice",
+	} {
+		if _, err := read(text); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

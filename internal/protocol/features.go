@@ -14,7 +14,7 @@ import (
 // of session.Options. That is all. Whatever starts a session puts the name into requires if
 // the option is set (Requires), workers list the names in their status, and ctl asks the
 // workers of the zone before it starts a session that needs one. Announce a new value of an
-// older option with value. Do not announce an option whose loss does no harm, because workers
+// older option with value, and a new field of one with part. Do not announce an option whose loss does no harm, because workers
 // of earlier releases would then be asked for in vain. A name is never used for something
 // else. Fields that only a run hands to the next, and unknown fields of any start, need no
 // line: a worker leaves them to newer workers in any case.
@@ -23,6 +23,7 @@ import (
 type feature struct {
 	name   string // in requires
 	option string // of a session, in JSON
+	part   string // a field of the option's object, which counts in the option's place
 	value  string // in JSON; empty means any but the zero value
 }
 
@@ -30,6 +31,7 @@ var features = []feature{
 	{name: "agents", option: "agents"},
 	{name: "base_instructions", option: "base_instructions"},
 	{name: "team_tools", option: "team_tools"},
+	{name: "team_tools.activities", option: "team_tools", part: "activities"},
 	{name: "follow_ups", option: "follow_ups"},
 	{name: "deliver_verdict", option: "deliver_verdict"},
 	{name: "children", option: "children"},
@@ -54,6 +56,13 @@ func Requires(options any) (names []string) {
 	}
 	for _, f := range features {
 		v, ok := set[f.option]
+		if ok && f.part != "" {
+			var parts map[string]json.RawMessage
+			if json.Unmarshal(v, &parts) != nil {
+				continue
+			}
+			v, ok = parts[f.part]
+		}
 		switch {
 		case !ok, f.value != "" && string(v) != f.value, f.value == "" && isZero(v):
 		default:

@@ -19,7 +19,7 @@ import (
 const maxDepth = 40
 
 // Parse reads a file of tools (YAML or JSON): {tools: [{name, description, schema, webhook,
-// timeout}]}. It returns them as a session takes them: as JSON, which is the same for the
+// activity: {queue, type, attempt_timeout, heartbeat, attempts}, timeout}]}. It returns them as a session takes them: as JSON, which is the same for the
 // same tools.
 func Parse(data []byte) (*protocol.ToolsGiven, error) {
 	if err := strictyaml.Shallow(data, maxDepth, true); err != nil {
@@ -38,6 +38,7 @@ func Parse(data []byte) (*protocol.ToolsGiven, error) {
 			Description string          `json:"description"`
 			Schema      json.RawMessage `json:"schema"`
 			Webhook     string          `json:"webhook"`
+			Activity    *activityInFile `json:"activity"`
 			Timeout     string          `json:"timeout"`
 		} `json:"tools"`
 	}
@@ -65,6 +66,11 @@ func Parse(data []byte) (*protocol.ToolsGiven, error) {
 				return nil, fmt.Errorf("tool %.70q: timeout %.40q is not a duration such as 30s", f.Name, f.Timeout)
 			}
 		}
+		if f.Activity != nil {
+			if t.Activity, err = f.Activity.read(); err != nil {
+				return nil, fmt.Errorf("tool %.70q: activity: %w", f.Name, err)
+			}
+		}
 		tools, names = append(tools, t), append(names, t.Name)
 	}
 	text, err := json.Marshal(tools)
@@ -74,8 +80,33 @@ func Parse(data []byte) (*protocol.ToolsGiven, error) {
 	if _, err := Read(string(text)); err != nil {
 		return nil, err
 	}
-	given := protocol.ToolsGiven{Names: names, GivenText: *protocol.Give(string(text))}
+	given := protocol.ToolsGiven{Names: names, Activities: protocol.OfActivities(tools), GivenText: *protocol.Give(string(text))}
 	return &given, given.Check(nil)
+}
+
+type activityInFile struct {
+	Queue     string `json:"queue"`
+	Type      string `json:"type"`
+	Attempt   string `json:"attempt_timeout"`
+	Heartbeat string `json:"heartbeat"`
+	Attempts  int    `json:"attempts"`
+}
+
+func (f *activityInFile) read() (*protocol.ToolActivity, error) {
+	a := &protocol.ToolActivity{Queue: f.Queue, Type: f.Type, Attempts: f.Attempts}
+	for _, d := range []struct {
+		name, text string
+		to         *time.Duration
+	}{{"attempt_timeout", f.Attempt, &a.Attempt}, {"heartbeat", f.Heartbeat, &a.Heartbeat}} {
+		if d.text == "" {
+			continue
+		}
+		var err error
+		if *d.to, err = time.ParseDuration(d.text); err != nil {
+			return nil, fmt.Errorf("%s %.40q is not a duration such as 30s", d.name, d.text)
+		}
+	}
+	return a, nil
 }
 
 // Read parses tools as a session has them, and checks all of them.
@@ -88,7 +119,7 @@ func Read(text string) ([]protocol.TeamTool, error) {
 		if _, _, err := compile(t.Schema); err != nil {
 			return nil, fmt.Errorf("tool %s: its schema: %w", t.Name, err)
 		}
-		if _, err := parseURL(t.Webhook); err != nil {
+		if _, err := parseURL(t.Webhook); t.Activity == nil && err != nil {
 			return nil, fmt.Errorf("tool %s: webhook: %w", t.Name, err)
 		}
 	}

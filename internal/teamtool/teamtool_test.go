@@ -92,7 +92,7 @@ func TestAFileOfToolsIsReadAndItsMistakesAreTold(t *testing.T) {
 		"tools: [{name: deliver, description: b, webhook: 'https://x.example/a'}]":       "has a tool of this name",
 		"tools: [{name: 'a b', description: b, webhook: 'https://x.example/a'}]":         "a name has letters",
 		"tools: [{name: a, webhook: 'https://x.example/a'}]":                             "no description",
-		"tools: [{name: a, description: b}]":                                             "want the URL",
+		"tools: [{name: a, description: b}]":                                             "want one handler",
 		"tools: [{name: a, description: b, webhook: 'http://x.example/a'}]":              "want https",
 		"tools: [&x {name: a, description: b, webhook: 'https://x.example/a'}, *x]":      "anchors",
 		"tools: [{name: a, description: b, webhook: 'https://x.example/a/../b'}]":        "not plain",

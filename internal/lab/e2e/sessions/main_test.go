@@ -6,6 +6,10 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/lab/teamworker"
 )
 
-func TestMain(m *testing.M) { e2e.Main(m) }
+func TestMain(m *testing.M) {
+	teamworker.Main() // the binary may be started as the worker of a team
+	e2e.Main(m)
+}
