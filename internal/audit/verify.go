@@ -30,6 +30,10 @@ type Log struct {
 	Entity  string
 	Records []Record
 	Lines   []string // of the records
+	// Strays are records beside the chain, which a worker wrote that died before its task was
+	// done. What they say did not happen then. Along finds them.
+	Strays []Record
+	unsure bool // several records could be the newest one
 }
 
 // Sort reads lines and sorts them by chains and seq. A line that is there twice counts once.
@@ -78,6 +82,7 @@ func (l *Log) sort() {
 // Verify returns the first record of a chain that does not hold, or nil. If head is not
 // nil, the chain must reach it.
 func (l Log) Verify(head *protocol.AuditHead) *Fault {
+	l = l.Along(head)
 	prev, n := "", int64(0)
 	var cut *Fault // the first record that nothing proves
 	for i, r := range l.Records {
@@ -85,8 +90,6 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 			return &Fault{Entity: l.Entity, Seq: r.Seq, Reason: fmt.Sprintf(format, args...)}
 		}
 		switch {
-		case r.Seq == n:
-			return fault("there is another record of this number: one of them was added or changed")
 		case r.Seq != n+1:
 			return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: the next one there is number %d", r.Seq)}
 		case r.Prev != prev:
@@ -105,6 +108,11 @@ func (l Log) Verify(head *protocol.AuditHead) *Fault {
 	}
 	if head != nil && n < head.Seq {
 		return &Fault{Entity: l.Entity, Seq: n + 1, Reason: fmt.Sprintf("it is missing: the writer has made %d records, and the newest were cut off", head.Seq)}
+	}
+	for _, r := range l.Strays {
+		if fault := l.stray(r); fault != nil {
+			return fault
+		}
 	}
 	return cut // only if the whole chain holds otherwise
 }

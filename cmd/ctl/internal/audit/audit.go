@@ -98,6 +98,7 @@ type reading struct {
 	lines []string
 	told  told   // heads, as workflows and workers tell them
 	store string // id
+	where string // address and namespace of Temporal
 }
 
 // A question says whom to ask for the heads of chains.
@@ -112,7 +113,7 @@ func read(ctx context.Context, a *core.App, doing string, f filter, ask question
 	}
 	// Heads are read before the store, which may then have later records and must have all
 	// earlier ones.
-	r.told = told{}
+	r.told, r.where = told{}, t.Address+" "+t.Namespace
 	if ask.workers {
 		ofWorkers(ctx, a, t, r.told)
 	}
@@ -280,6 +281,8 @@ type verified struct {
 	// Remembered is how many chains were compared with the newest record that ctl saw before.
 	Remembered int            `json:"remembered"`
 	Faults     []*audit.Fault `json:"faults"`
+	// Strays are records beside their chains, for whose commands nothing happened then.
+	Strays []stray `json:"strays,omitempty"`
 	// Access is the digest of the access file by which Proofs judge the evidence of each record.
 	Access string        `json:"access,omitempty"`
 	Proofs []audit.Proof `json:"proofs,omitempty"`
@@ -331,7 +334,7 @@ later proves nothing.`,
 				r, err = read(c.Context(), a, doing, f, question{workers: true, workflows: ask})
 			}
 			if err == nil && (len(args) == 0 || heads != "") {
-				m, err = remembered(a, doing, heads, r.store)
+				m, err = remembered(a, doing, heads, r)
 			}
 			if err != nil {
 				return err
@@ -431,21 +434,27 @@ func verify(r reading, before map[string]seen, f filter, rules *access.Access) (
 		}
 	}
 	for _, l := range logs {
-		if len(l.Records) > 0 && !slices.ContainsFunc(l.Records, f.wants) {
+		var newest *protocol.AuditHead
+		if h, is := r.told[l.Entity]; is {
+			newest = &h
+		}
+		l := l.Along(newest)
+		was, known := before[l.Entity]
+		whole := (newest == nil || l.Reaches(newest.Seq, newest.Hash) == nil) && l.Reaches(was.Seq, was.Hash) == nil
+		if whole && len(l.Records) > 0 && !slices.ContainsFunc(l.Records, f.wants) {
 			continue
 		}
 		v.Chains++
 		v.Records += len(l.Records)
-		var newest *protocol.AuditHead
-		if h, is := r.told[l.Entity]; is {
+		v.Strays = append(v.Strays, strays(l)...)
+		if newest != nil {
 			v.Heads++
-			newest = &h
 		}
 		fault := l.Verify(newest)
-		if s, is := before[l.Entity]; is {
+		if known {
 			v.Remembered++
 			if fault == nil {
-				fault = s.missing(l)
+				fault = was.missing(l)
 			}
 		}
 		if fault != nil {
@@ -461,6 +470,23 @@ func verify(r reading, before map[string]seen, f filter, rules *access.Access) (
 	}
 	v.Holds = len(v.Faults) == 0 && v.count(audit.Unproved) == 0
 	return v, holding
+}
+
+// A stray is a record that a worker wrote before it died: Temporal never had the task in which the
+// command was accepted.
+type stray struct {
+	Entity    string `json:"entity"`
+	Seq       int64  `json:"seq"`
+	At        string `json:"at"`
+	Principal string `json:"principal"`
+	Verb      string `json:"verb"`
+}
+
+func strays(l audit.Log) (all []stray) {
+	for _, r := range l.Strays {
+		all = append(all, stray{r.Entity, r.Seq, r.At, r.Principal, r.Verb})
+	}
+	return all
 }
 
 // count counts the records whose evidence is worth this.
@@ -491,6 +517,10 @@ func (v verified) show(p *core.Printer) {
 	v.showProofs(p)
 	for _, f := range v.Faults {
 		p.Printf("%s %s\n", p.Paint(core.Red, "does not hold:"), core.OneLine(f.Error(), 4000))
+	}
+	for _, s := range v.Strays {
+		p.Printf("%s %s\n", p.Paint(core.Yellow, "beside the chain:"), core.OneLine(fmt.Sprintf("another record %d of %s, of %s (%s by %s): the worker died before the command was accepted, and it did nothing then",
+			s.Seq, s.Entity, s.At, s.Verb, s.Principal), 4000))
 	}
 	text := fmt.Sprintf("%d records in %d chains", v.Records, v.Chains)
 	text += fmt.Sprintf("; the newest records of %d chains were compared with what their writers tell, and of %d with what ctl saw before", v.Heads, v.Remembered)

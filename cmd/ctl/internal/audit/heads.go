@@ -53,6 +53,8 @@ const (
 // A memory is the file with what ctl has seen in one store. A nil memory remembers nothing.
 type memory struct {
 	path  string
+	place string // the file with the store's id, or ""
+	store string
 	heads map[string]seen
 }
 
@@ -60,9 +62,10 @@ var storeID = regexp.MustCompile(`^[0-9a-f]{32}$`)
 
 // remembered reads what ctl has seen in a store. file is that of --heads, or "" for the one in the
 // state folder.
-func remembered(a *core.App, doing, file, store string) (*memory, error) {
+func remembered(a *core.App, doing, file string, r reading) (*memory, error) {
+	m := &memory{path: file, store: r.store}
 	if file == "" {
-		if !storeID.MatchString(store) {
+		if !storeID.MatchString(r.store) {
 			a.Note("the worker does not say which store it has: the newest records are not compared with what ctl saw before")
 			return nil, nil
 		}
@@ -70,12 +73,21 @@ func remembered(a *core.App, doing, file, store string) (*memory, error) {
 		if err != nil {
 			return nil, err
 		}
-		file = filepath.Join(dir, "audit-heads", store+".jsonl")
+		dir = filepath.Join(dir, "audit-heads")
+		m.path = filepath.Join(dir, r.store+".jsonl")
+		m.place = filepath.Join(dir, audit.Digest(r.where)[:32]+".store")
+		// Who can write to the store can change its id, too.
+		switch was, err := os.ReadFile(m.place); {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return nil, core.Failed("%s: read which store ctl saw before: %v", doing, err).Because(err)
+		case err == nil && strings.TrimSpace(string(was)) != r.store:
+			return nil, core.Failed("%s: the workers of Temporal %s have the store %s, and ctl saw another one there before: %.60q", doing, r.where, r.store, strings.TrimSpace(string(was))).
+				Hinted("if you replaced the store, remove %s: then ctl begins to remember anew", m.place)
+		}
 	}
-	m := &memory{path: file}
-	heads, err := readSeen(file)
+	heads, err := readSeen(m.path)
 	if err != nil {
-		return nil, core.Failed("%s: read the newest records that ctl saw before: %s: %v", doing, file, err).
+		return nil, core.Failed("%s: read the newest records that ctl saw before: %s: %v", doing, m.path, err).
 			Hinted("if nobody else wrote to the file, move it away: then ctl begins to remember anew").Because(err)
 	}
 	m.heads = heads
@@ -124,6 +136,11 @@ func (m *memory) saw(heads []seen) error {
 	defer lock.Close()
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX); err != nil {
 		return err
+	}
+	if m.place != "" {
+		if err := os.WriteFile(m.place, []byte(m.store+"\n"), seenMode); err != nil {
+			return err
+		}
 	}
 	all, err := readSeen(m.path)
 	if err != nil {
@@ -240,6 +257,9 @@ func headOf(l audit.Log, newest *protocol.AuditHead, now time.Time) (s seen, ok 
 	n := len(l.Lines)
 	if newest != nil && int64(n) <= newest.Seq {
 		n = int(newest.Seq) - newest.Waiting
+	}
+	if newest == nil && l.Unsure() {
+		n--
 	}
 	if n < 1 || n > len(l.Lines) {
 		return s, false
