@@ -108,6 +108,8 @@ func (s *source) item(ctx context.Context, ap protocol.Approval) inbox.Item {
 		case errors.As(err, &open), err == nil:
 		case errors.Is(err, protocol.ErrOtherContent):
 			it.False = true
+		default:
+			full, it.Unsure = ap, "the whole request could not be read: "+core.OneLine(err.Error(), 200)
 		}
 		known = err == nil
 	}

@@ -251,6 +251,22 @@ func TestWhatDoesNotFitMustBeOpenedBeforeItIsAccepted(t *testing.T) {
 	d.sent("accept b.1 db.1")
 }
 
+// TestWhatHasChangedMustBeReadAgain: a part was on the screen to its end, and then all of it comes.
+func TestWhatHasChangedMustBeReadAgain(t *testing.T) {
+	part := item("b.1", time.Hour, "step 0 […]")
+	part.Unsure = "the whole request could not be read"
+	d := at(t, part)
+	d.sees("step 0 […]")
+	var steps []string
+	for i := range 200 {
+		steps = append(steps, fmt.Sprintf("step %d", i))
+	}
+	d.comes(item("b.1", time.Hour, steps...))
+	d.presses("a")
+	d.sent()
+	d.sees("not all of it was on the screen")
+}
+
 func TestNothingIsAcceptedThatIsNotWhatItShows(t *testing.T) {
 	false_ := item("b.1", time.Hour, "ls")
 	false_.False = true

@@ -153,6 +153,9 @@ func (m *Model) take(l listed) {
 		if i := m.index(it.Approval.ID); i < 0 {
 			m.items = append(m.items, it)
 		} else {
+			if was := m.items[i]; was.Unsure != it.Unsure || was.Approval.Digest != it.Approval.Digest || !slices.Equal(was.Asked, it.Asked) {
+				delete(m.read, it.Approval.ID) // nobody has read what it shows now
+			}
 			m.items[i] = it
 		}
 	}
