@@ -1,6 +1,7 @@
 package term
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strings"
@@ -47,6 +48,10 @@ func simple(text string) bool {
 // words, HTML and entities are shown as they are written, and no sequence of a terminal gets
 // through.
 func Markdown(p *core.Printer, text string, width int) {
+	if len(text) > maxMarkdown { // even in parts it would take long
+		p.Printf("%s\n", core.Clean(strings.TrimRight(text, "\n")))
+		return
+	}
 	for {
 		head := firstLines(text, maxLines)
 		if len(head) == len(text) {
@@ -154,25 +159,51 @@ func printStyled(p *core.Printer, line string) {
 // Blocks cuts what is complete off a text that still grows: whole blocks of Markdown, which
 // look the same alone.
 func Blocks(text string) (whole, rest string) {
-	fence, at, cut := "", 0, 0
-	blank := false
-	for line := range strings.Lines(text) {
-		bare := strings.TrimSpace(line)
-		if fence == "" && blank && begins(line) {
-			cut = at
+	var g Growing
+	n := g.Whole([]byte(text))
+	return text[:n], text[n:]
+}
+
+// Growing looks for the whole blocks of a text that grows. It reads each line once. The zero value
+// is for an empty text.
+type Growing struct {
+	fence string
+	blank bool // the last line was
+	at    int  // where the first line begins that was not read to its end
+	cut   int
+}
+
+// Whole returns how many bytes of a text are whole blocks. The text must begin with the one of the
+// call before.
+func (g *Growing) Whole(text []byte) int {
+	for g.at < len(text) {
+		line := text[g.at:]
+		end := bytes.IndexByte(line, '\n') + 1
+		if end > 0 {
+			line = line[:end]
 		}
-		if mark := fenceOf(bare); mark != "" && (fence == "" || strings.HasPrefix(mark, fence) && strings.Trim(bare, mark[:1]) == "") {
-			if fence == "" {
-				fence = mark
+		if g.fence == "" && g.blank && begins(string(line[:min(len(line), 100)])) {
+			g.cut = g.at
+		}
+		if end == 0 {
+			break
+		}
+		bare := string(bytes.TrimSpace(line))
+		if mark := fenceOf(bare); mark != "" && (g.fence == "" || strings.HasPrefix(mark, g.fence) && strings.Trim(bare, mark[:1]) == "") {
+			if g.fence == "" {
+				g.fence = mark
 			} else {
-				fence = ""
+				g.fence = ""
 			}
 		}
-		blank = bare == "" && fence == ""
-		at += len(line)
+		g.blank = bare == "" && g.fence == ""
+		g.at += end
 	}
-	return text[:cut], text[cut:]
+	return g.cut
 }
+
+// Forget says that the first n bytes of the text, at most those that are whole, are cut off.
+func (g *Growing) Forget(n int) { g.at, g.cut = g.at-n, g.cut-n }
 
 // begins reports whether a line after a blank one begins a block that goes on with none
 // before it: no item, no indented line, no quotation, no row of a table.

@@ -1,8 +1,11 @@
 package view
 
 import (
+	"bytes"
 	"cmp"
+	"crypto/sha256"
 	"fmt"
+	"hash"
 	"strings"
 	"time"
 
@@ -18,6 +21,7 @@ const (
 	mostOutput = 8
 	mostText   = 6
 	keepTail   = 16 << 10
+	keepText   = 256 << 10 // of a message that has no whole block
 )
 
 // A Conversation is what is known of a session that goes on. It makes no requests and knows
@@ -28,7 +32,6 @@ type Conversation struct {
 	plain bool       // no Markdown, because there are no colours
 
 	message streamed // of the agent, not yet printed
-	thought streamed // its reasoning
 	command *running
 	step    string // of the plan that is in progress
 	planned string // how many steps are done
@@ -45,15 +48,49 @@ type Conversation struct {
 
 // streamed is a text whose pieces come one by one.
 type streamed struct {
-	item    string
-	text    strings.Builder // all of it
-	printed int             // bytes of text that are printed
+	item   string
+	rest   []byte       // what is not printed
+	blocks term.Growing // of rest
+	all    hash.Hash    // of all pieces
+	bytes  int          // of all pieces
 }
 
 func (s *streamed) begin(item string) {
 	if s.item != item {
-		*s = streamed{item: item}
+		*s = streamed{item: item, all: sha256.New()}
 	}
+}
+
+// add takes a piece, and returns what is to be printed now.
+func (s *streamed) add(text string) string {
+	s.all.Write([]byte(text)) // never fails
+	s.bytes += len(text)
+	s.rest = append(s.rest, text...)
+	n := s.blocks.Whole(s.rest)
+	if len(s.rest)-n > keepText {
+		n = len(s.rest)
+		s.blocks = term.Growing{}
+	} else {
+		s.blocks.Forget(n)
+	}
+	if n == 0 {
+		return ""
+	}
+	whole := string(s.rest[:n])
+	s.rest = append(s.rest[:0], s.rest[n:]...)
+	return whole
+}
+
+// after returns what of the whole text is not printed. That is all of it if the pieces are not its
+// beginning.
+func (s *streamed) after(item, text string) string {
+	if s.item == "" || s.item != item || len(text) < s.bytes {
+		return text
+	}
+	if sum := sha256.Sum256([]byte(text[:s.bytes])); !bytes.Equal(sum[:], s.all.Sum(nil)) {
+		return text
+	}
+	return text[s.bytes-len(s.rest):]
 }
 
 // running is a command whose output comes.
@@ -84,7 +121,7 @@ func (c *Conversation) Event(ev api.Event) {
 	case api.KindEntry:
 		c.entry(*ev.Entry)
 	case api.KindVoid:
-		c.message, c.thought, c.command = streamed{}, streamed{}, nil
+		c.message, c.command = streamed{}, nil
 		c.print.Event(ev)
 	case api.KindState:
 		if u := ev.State.Use; u != nil {
@@ -125,12 +162,7 @@ func (c *Conversation) delta(d protocol.Delta) {
 	switch d.Type {
 	case protocol.EntryAssistant:
 		c.message.begin(d.Item)
-		c.message.text.WriteString(d.Text)
-		whole, _ := term.Blocks(c.message.text.String()[c.message.printed:])
-		c.say(whole)
-	case protocol.EntryReasoning:
-		c.thought.begin(d.Item)
-		c.thought.text.WriteString(d.Text)
+		c.say(c.message.add(d.Text))
 	case protocol.EntryCommand:
 		if c.command == nil || c.command.item != d.Item {
 			c.command = &running{item: d.Item, line: cmp.Or(d.Command, "…")}
@@ -141,10 +173,6 @@ func (c *Conversation) delta(d protocol.Delta) {
 
 // say prints the next part of the message, which is whole blocks.
 func (c *Conversation) say(text string) {
-	if text == "" {
-		return
-	}
-	c.message.printed += len(text)
 	if text = strings.Trim(text, "\n"); text == "" {
 		return
 	}
@@ -163,16 +191,9 @@ func (c *Conversation) entry(e protocol.Entry) {
 	}
 	switch e.Type {
 	case protocol.EntryAssistant:
-		text := e.Text // if what was streamed began before ctl was connected, all of it
-		if c.message.item == e.Item && e.Item != "" && strings.HasPrefix(e.Text, c.message.text.String()) {
-			text = e.Text[c.message.printed:]
-		}
+		text := c.message.after(e.Item, e.Text)
 		c.message = streamed{}
 		c.say(text)
-		c.message = streamed{}
-	case protocol.EntryReasoning:
-		c.thought = streamed{}
-		c.print.Entry(e)
 	case protocol.EntryCommand:
 		if c.command != nil && c.command.item == e.Item {
 			c.command = nil
@@ -215,7 +236,7 @@ func (c *Conversation) Progress(now *protocol.ProgressView) { c.print.Progress(n
 
 // EndLine prints what was streamed and has no end.
 func (c *Conversation) EndLine() {
-	if c.message.item != "" {
-		c.say(c.message.text.String()[c.message.printed:])
-	}
+	text := string(c.message.rest)
+	c.message.rest, c.message.blocks = nil, term.Growing{}
+	c.say(text)
 }

@@ -22,7 +22,7 @@ func (c *Conversation) Pane(now time.Time, width int) (all []term.Line) {
 		return nil
 	}
 	if c.message.item != "" {
-		all = append(all, tail(strings.Trim(c.message.text.String()[c.message.printed:], "\n"), "", "", 0, mostText, width)...)
+		all = append(all, tail(strings.Trim(string(c.message.rest), "\n"), "", "", 0, mostText, width)...)
 	}
 	if c.command != nil {
 		all = append(all, term.Line{Style: core.Cyan, Text: term.Fit("$ "+core.OneLine(c.command.line, 4*width), width)})

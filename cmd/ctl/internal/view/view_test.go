@@ -60,6 +60,25 @@ func TestAMessageIsPrintedOnceItsBlocksAreComplete(t *testing.T) {
 	}
 }
 
+// TestALongMessageWithoutABlankLineIsBounded: an agent may write one fence without an end.
+func TestALongMessageWithoutABlankLineIsBounded(t *testing.T) {
+	c, out := conversation()
+	piece := strings.Repeat("x", 50) + "\n"
+	all := "```\n"
+	c.Event(delta(protocol.EntryAssistant, "m", all))
+	for range 8 << 10 {
+		c.Event(delta(protocol.EntryAssistant, "m", piece))
+		all += piece
+	}
+	if len(c.message.rest) > keepText || out.Len() < keepText {
+		t.Errorf("%d bytes are kept, and %d printed", len(c.message.rest), out.Len())
+	}
+	c.Event(entry(protocol.Entry{Type: protocol.EntryAssistant, Item: "m", Text: all}))
+	if n := strings.Count(out.String(), strings.Repeat("x", 50)); n != 8<<10 {
+		t.Errorf("%d of %d lines are printed", n, 8<<10)
+	}
+}
+
 // The pane shows the end of a command's output, however much comes, and counts the rest.
 func TestTheOutputOfACommandIsBounded(t *testing.T) {
 	c, out := conversation()
