@@ -201,6 +201,10 @@ func (s *childrenPart) startDue() {
 		if err == nil {
 			err = s.opt.Children.Allows(args, s.opt.Children.Max-s.st.Child.Used)
 		}
+		if err == nil && args.ReadOnly && s.opt.Confine.Profile != "" {
+			// A read-only session may read all, and a profile may hide something.
+			err = errors.New("read_only does not go with the permission profile of this session, which each child keeps: leave read_only out")
+		}
 		var in Input
 		var fut workflow.Future
 		if err == nil {
