@@ -79,9 +79,9 @@ func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 		chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
-// KeepIn has records kept in a folder of this machine while the store does not take them. The
-// records of processes that died, of which the folder has files, go to the store. It is called
-// before Run.
+// KeepIn names a folder of this machine that keeps records while the store does not take them.
+// Refusals also stores the records that processes which died have left in the folder. Call
+// KeepIn before Run.
 func (r *Refusals) KeepIn(folder string) error {
 	s, err := openSpool(folder, strings.ReplaceAll(r.chain.Entity, "/", "-"), r.store)
 	if err != nil {
@@ -139,8 +139,8 @@ func (r *Refusals) Newest() *protocol.AuditHead {
 	return c.Stored()
 }
 
-// add returns what is closed after the next write, and the seq of the record, or 0 if it is
-// only counted.
+// add returns a channel that is closed after the next write, and the seq of the record. The seq
+// is 0 if the record is only counted.
 func (r *Refusals) add(rec audit.Record, of *room) (done <-chan struct{}, seq int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

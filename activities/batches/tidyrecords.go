@@ -13,11 +13,12 @@ import (
 	"fairlead.dev/fairlead/internal/store"
 )
 
-// A recordSweep deletes what sessions put on record for themselves alone: outcomes of calls of
-// teams' tools, and instructions. As in a sweep of what is owned, a session's records go when
-// Temporal has not known the session twice, a day apart, and nothing was written of it for a
-// week. Only blobs that were listed before Temporal was asked are deleted. So a new session
-// with the same id keeps its own: calls have other ids, and new instructions are looked for.
+// A recordSweep deletes records that only their session reads: outcomes of calls of teams'
+// tools, and instructions. It deletes the records of a session when Temporal did not know the
+// session at two times, a day apart, and nothing was written for the session for a week. A
+// sweep of owned blobs has the same rule. Only blobs that were listed before Temporal was asked
+// are deleted. So a new session with the same id keeps its own: calls have other ids, and new
+// instructions are looked for.
 type recordSweep struct {
 	store *store.Store
 	ask   func(context.Context, owned.Owner) (there bool, err error)

@@ -25,8 +25,8 @@ const (
 	given     = "instructions/"
 )
 
-// OwnFamilies are the prefixes of keys, before the session's id, of what a session put on record
-// for itself alone: nobody reads it once Temporal has forgotten the session.
+// OwnFamilies are the prefixes, before the session's id, of the keys of records that only their
+// session reads. Nobody needs these records once Temporal has forgotten the session.
 var OwnFamilies = []string{toolCalls, given}
 
 func toolCallKey(session, id string) string { return toolCalls + session + "/" + id }

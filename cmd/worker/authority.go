@@ -57,7 +57,8 @@ func keeperOf(ctx context.Context, conf *config.Config, blobs *store.Store, log 
 	return k, nil
 }
 
-// revokedOf returns the keeper of what is revoked where commands need no signature, or nil.
+// revokedOf returns the keeper of the file that revoked names, for a worker with authority:
+// local. Without such a file it returns nil.
 func revokedOf(ctx context.Context, conf *config.Config, log *slog.Logger) (*authority.Keeper, error) {
 	if conf.Revoked == "" {
 		return nil, nil
@@ -185,8 +186,8 @@ func stateDir(conf *config.Config) string {
 	return filepath.Join(dir, "worker")
 }
 
-// keepRefusals has the records of refused commands survive this worker. A folder that the
-// config names must do. Without one, a worker that cannot write to its machine works, too.
+// keepRefusals makes the records of refused commands survive this worker. If the config names a
+// folder, it must be writable. Otherwise the worker also starts without one.
 func keepRefusals(r *audits.Refusals, store string, conf *config.Config, log *slog.Logger) error {
 	err := errors.New("there is no state folder")
 	if dir := stateDir(conf); dir != "" {

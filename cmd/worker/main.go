@@ -45,7 +45,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	case *only != "" && *only != "api":
-		fmt.Fprintf(stderr, "worker: --only %q is not a part that can be served alone: api is\n", *only)
+		fmt.Fprintf(stderr, "worker: --only %q: the only part that can be served alone is api\n", *only)
 		return 2
 	case flags.NArg() > 0:
 		fmt.Fprintf(stderr, "worker: %q is not a command (worker --help)\n", flags.Arg(0))

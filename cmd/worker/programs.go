@@ -37,8 +37,9 @@ func offerPrograms(opts *api.Options, conf *config.Config, log *slog.Logger) (*a
 	return b, nil
 }
 
-// bystander returns a keeper for what Temporal keeps and no worker has judged. Workers say
-// which runs go on. It is nil if the access file cannot be used now.
+// bystander returns a keeper that judges commands which Temporal keeps and no worker has judged
+// yet. It does not judge whether old runs may go on: workers do. It is nil if the access file
+// cannot be used now.
 func bystander(conf *config.Config) *authority.Keeper {
 	k, err := authority.Open(conf.Access, slog.New(slog.DiscardHandler))
 	if err != nil {

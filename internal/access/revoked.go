@@ -8,9 +8,9 @@ import (
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
-// ParseRevoked reads a file that has only the sections people and revoked of an access file. It is
-// for workers that take commands of everybody, whose policies may name approvers all the same.
-// Nobody has a role by it. The error is a *[BrokenError].
+// ParseRevoked reads a file that has only the sections people and revoked of an access file. It
+// is for workers that take commands of everybody: their policies may still name approvers. The
+// file gives nobody a role. The error is a *[BrokenError].
 func ParseRevoked(data []byte) (*Access, error) {
 	broken := func(text string) error { return &BrokenError{[]strictyaml.Problem{{Text: text}}} }
 	if len(data) > MaxFile {

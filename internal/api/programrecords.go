@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// Records are what the store and this worker's memory have of sessions, for Programs. It does
-// not ask who calls, but for MayRead.
+// Records gives Programs what the store and this worker's memory have of sessions. Except in
+// MayRead, it does not check who calls.
 type Records struct{ s *Server }
 
 // Principal returns who makes a request of a Program, and the groups that their certificate

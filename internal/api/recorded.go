@@ -81,12 +81,12 @@ const loginObject = "login"
 // maxLoginReason bounds, in bytes, why a login was refused. What its token claims comes after that.
 const maxLoginReason = 400
 
-// refusedLogin records that somebody got no certificate. why is the reason, and told what the
-// caller gets. It is no refusal if nobody logs in here, the issuer does not answer or the worker
-// cannot sign.
+// refusedLogin records that somebody got no certificate. why is the reason, and told is what
+// the caller gets. There is no record if this worker offers no login, the issuer does not
+// answer, or the worker cannot sign.
 //
-// Only a principal whose ID token holds is named. Everybody else is a stranger, whose claims are
-// shown as claims.
+// The record names a principal only if the ID token is valid. Otherwise it has the token's
+// claims, marked as unverified.
 func refusedLogin(o *Options, why, told error) {
 	var e *Error
 	if !errors.As(told, &e) || e.Kind != ErrBadInput && e.Kind != ErrRefused {

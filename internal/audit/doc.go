@@ -9,10 +9,10 @@
 // A [Chain] is the state of the writer. Its records wait in it until they are in the store.
 // [Log.Verify] finds records that were changed, removed or added.
 //
-// Nothing in the store shows that the end of a chain was cut off: who can cut it can also cut a list
-// of heads, signed or not, back to an older one. So heads come from elsewhere. Each writer tells its
-// own (a workflow by a query, which costs no event; a worker in its status), and ctl remembers those
-// that it has verified. [Log.Reaches] compares.
+// Nothing in the store can show that the end of a chain was cut off: somebody who can cut the
+// chain can also replace a list of heads, signed or not, by an older one. So heads come from
+// elsewhere. Each writer tells its own (a workflow by a query, which costs no event; a worker
+// in its status), and ctl remembers those that it has verified. [Log.Reaches] compares.
 //
 // Records have the digest of a command's arguments, and never the arguments, which may hold
 // prompts and secrets.

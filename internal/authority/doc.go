@@ -28,13 +28,15 @@
 //
 // The proof cannot be the result of the local activity. It must be in the batch of events that
 // accepts the update, whether or not the store takes records, and names one update. The local
-// activity has a result only if the store took the records, and writes those of all commands that
-// wait. The other way round works, because a value is recorded whatever it is.
+// activity has a result only if the store took the records, and writes those of all commands
+// that wait. But the event of the proof can say whether the store took the record, because the
+// event is recorded in any case.
 //
-// Measured with a real server (cost_test.go), beside Temporal's own two events of an update: 1 for
-// each of an update that answers at once, one that fails and one that waits; with a store that
-// does not answer in time 1, 2 and 2. In a session, records cost no event (activities carry them),
-// so `session push`, and an update that fails there, cost the 1 of the proof.
+// Measured with a real server (cost_test.go), in addition to Temporal's own two events of an
+// update: an update that answers at once, one that fails and one that waits cost 1 event each.
+// If the store does not answer in time, they cost 1, 2 and 2. In a session, records cost no
+// event (activities carry them), so `session push`, and an update that fails there, cost the 1
+// of the proof.
 //
 // The proof also has the digest of the access file that judged the update ([payload.Note]), for its
 // audit record: a replay runs no validators, and a file may have changed since.

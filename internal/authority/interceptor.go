@@ -29,8 +29,8 @@ func Interceptor(k *Keeper, o Options) interceptor.WorkerInterceptor {
 	return &gate{keeper: k, opts: o}
 }
 
-// Options of an Interceptor. Nothing of it is called in a replay, and each may be nil. Workflow
-// code waits for the functions.
+// Options of an Interceptor. Each may be nil. None is called in a replay. Workflow code waits
+// for the functions.
 type Options struct {
 	// Refused gets the records of updates and starts that were refused.
 	Refused func(audit.Record)

@@ -63,7 +63,7 @@ func Open(path string, log *slog.Logger) (*Keeper, error) {
 // OpenRevoked reads a file of what is revoked, for a worker that takes commands of everybody: see
 // [access.ParseRevoked] and Options.Revoked.
 func OpenRevoked(path string, log *slog.Logger) (*Keeper, error) {
-	k, err := openFile("file of what is revoked", path, access.ParseRevoked, log)
+	k, err := openFile("file of revoked keys and people", path, access.ParseRevoked, log)
 	if err == nil {
 		k.forget, k.loaded = true, nil
 	}

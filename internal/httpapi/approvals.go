@@ -29,7 +29,7 @@ type decideInput struct {
 
 func (a *API) addApprovals() {
 	add(a, spot{method: http.MethodGet, path: "/v1/approvals", id: "listApprovals", summary: "List approvals, the oldest first"}, a.approvals)
-	add(a, spot{method: http.MethodGet, path: "/v1/approvals/{id}", id: "showApproval", summary: "Show the whole of what codex asks for", verb: access.SessionRead, session: ofApproval},
+	add(a, spot{method: http.MethodGet, path: "/v1/approvals/{id}", id: "showApproval", summary: "Show an approval in full", verb: access.SessionRead, session: ofApproval},
 		func(ctx context.Context, in *OfApproval) (*Body[protocol.Approval], error) {
 			return answer(a.sessions.Approval(ctx, in.ID))
 		})
@@ -49,7 +49,7 @@ func (a *API) approvals(ctx context.Context, in *approvalsInput) (*Body[Page[pro
 			return nil, badInput("session: %v", err)
 		}
 		if !a.records.MayRead(ctx, in.Session) {
-			return nil, problem(http.StatusForbidden, "forbidden", "session "+in.Session+" may not be read by you, or is not known", "`ctl access why` says which bindings were looked at")
+			return nil, problem(http.StatusForbidden, "forbidden", "session "+in.Session+" does not exist, or you may not read it", "`ctl access why` says which bindings were looked at")
 		}
 	}
 	list, err := a.sessions.Approvals(ctx, in.Session, in.All, func(session string) bool { return a.records.MayRead(ctx, session) })

@@ -58,8 +58,8 @@
 // are bounded in size, and unknown fields are refused.
 //
 // The id of an event is the seq of its entry, so a client that reconnects with Last-Event-ID
-// gets the next entries. The event resumed comes first then: it has the id of the entry with
-// that seq as the session has it now. If the client has another one, it asks again from an
-// earlier seq. The event resync says the same while the stream goes on: the entries from its
-// seq on are void, and others follow. Comments keep the connection alive.
+// gets the next entries. The first event is then resumed. It has the id that the entry with
+// that seq has now. If the client has an entry with another id, it asks again from an earlier
+// seq. The event resync can come later in a stream: the entries from its seq on are void, and
+// others follow. Comments keep the connection alive.
 package httpapi

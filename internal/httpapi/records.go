@@ -66,7 +66,7 @@ func (a *API) addRecords() {
 	add(a, one, func(ctx context.Context, in *OfSnapshot) (*Body[snapshots.Manifest], error) {
 		return answer(a.records.Snapshot(ctx, in.Snapshot))
 	})
-	add(a, read("/delivered/{call}", "readDeliverable", "Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with what came"), a.delivered)
+	add(a, read("/delivered/{call}", "readDeliverable", "Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received"), a.delivered)
 	a.describe("readDeliverable", "application/octet-stream", &huma.Schema{Type: huma.TypeString, Format: "binary"})
 	add(a, read("/events", "followSession", "Follow a session"), a.events)
 	a.describe("followSession", "text/event-stream", &huma.Schema{Type: huma.TypeString, Description: eventsText})
@@ -81,8 +81,8 @@ func (a *API) describe(id, kind string, of *huma.Schema) {
 	}
 }
 
-// entries pages through a transcript. Those of an attached pump's last seconds may be
-// missing at the end: events has them.
+// entries pages through a transcript. The entries of the last seconds may be missing while a
+// pump is attached; events has them.
 func (a *API) entries(ctx context.Context, in *entriesInput) (*Body[Page[protocol.Entry]], error) {
 	of := "entries " + in.ID
 	after, err := in.after(of)

@@ -74,7 +74,7 @@ type Filter struct {
 
 // DecideApproval decides an approval.
 type DecideApproval struct {
-	Digest      string          `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"of what was asked, as the approval has it: the decision counts for nothing else"`
+	Digest      string          `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"the digest of the approval; the decision counts only for the request with this digest"`
 	Outcome     string          `json:"outcome" enum:"accept,decline,cancel,answer,grant,amend"`
 	Scope       string          `json:"scope,omitempty" enum:"once,session" doc:"once by default"`
 	Reason      string          `json:"reason,omitempty" doc:"why, for the record"`

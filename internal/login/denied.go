@@ -9,11 +9,12 @@ import (
 	"unicode/utf8"
 )
 
-// A Denied says why somebody gets no certificate, and who that is, for the audit record. It has
-// nothing of the ID token but a few claims.
+// A Denied says for the audit record why somebody gets no certificate, and who that is. Of the
+// ID token it has only a few claims.
 type Denied struct {
 	Err error
-	// Person is whom the ID token names, if the token holds. Then the refusal has another reason.
+	// Person is the person whom the ID token names, if the token is valid. Then the refusal has
+	// another reason than the token.
 	Person Person
 	// Claimed is what the ID token says. Unless there is a Person, nothing of that is verified:
 	// anybody can write such a token. It is empty if it cannot be read.

@@ -120,8 +120,9 @@ type proofKey struct{}
 // Prove records that a worker of ours accepted the update of a handler's context. It costs an
 // event, and is for handlers that do not return a result in the task that accepted the update.
 //
-// The event has a value, too, which also decides (false in a history that lacks it): may run
-// once, in the task that accepts the update, and must not take long. It may be nil.
+// The event also has the value that also returns; it is false in a history that lacks the
+// value. also may run once, in the task that accepts the update. It must not take long, and may
+// be nil.
 func Prove(ctx workflow.Context, also func() bool) (did bool) {
 	r, _ := ctx.Value(messageKey{}).(received)
 	var v proven
@@ -291,9 +292,10 @@ func (c *Codec) updateOf(workflowID string, r *updatepb.Request) (received, bool
 	return received{by: dataConverter{at: at}, purpose: forUpdate(name, digestOf(args))}, true
 }
 
-// ReadNotes reads the notes of proofs in a history, for the replay of a program that is no worker
-// and can verify none. The proof that a value records does not say to such a program whose it is:
-// then it counts for each update that was accepted before it and has none.
+// ReadNotes reads the notes of proofs in a history. It is for replays by a program that is not
+// a worker and cannot verify proofs. Such a program cannot tell to which update the proof in a
+// recorded value belongs. So the note counts for each update that was accepted before it and
+// has no note.
 func (c *Codec) ReadNotes(workflowID string, events []*historypb.HistoryEvent) {
 	if c.workers == nil {
 		c.readProofs(workflowID, events)

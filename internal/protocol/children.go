@@ -136,8 +136,8 @@ func ReadStartChild(args string) (s StartChild, err error) {
 	return s, nil
 }
 
-// Allows returns why a session may not be started as the arguments say. left is how many
-// sessions may still be started.
+// Allows returns an error that says why these arguments may not start a session. left is how
+// many sessions may still be started.
 func (c *Children) Allows(s StartChild, left int) error {
 	switch {
 	case 1+s.Children > left:

@@ -1,15 +1,16 @@
-// Package newer leaves to newer workers what this one would only half understand.
+// Package newer leaves a workflow to newer workers if this worker does not know all parts of
+// its input.
 //
 // During an upgrade, workers of two releases serve the same queue. The older ones may get a
 // workflow whose input has something that they do not know: an option of a session, or a part
 // of the state that a newer worker's run handed to the next. JSON drops unknown fields without
 // a word, and the session would go on without its instructions, or with half its state.
 //
-// So an input tells what this program does not know of it: the names in requires that are not
-// among [protocol.Features], and a field that the JSON decoder does not know. Then the workflow
-// task fails before any code of the workflow runs. Temporal keeps the task and gives it to
-// another worker, after a pause that grows to ten minutes. Nothing is refused and nothing is
-// dropped. The failure's text is in the history (once, whatever the number of attempts), in
+// So an input lists its parts that this program does not know: the names in requires that are
+// not among [protocol.Features], and a field that the JSON decoder does not know. Then the
+// workflow task fails before any code of the workflow runs. Temporal keeps the task and gives
+// it to another worker, after a pause that grows to ten minutes. Nothing is refused and nothing
+// is dropped. The failure's text is in the history (once, whatever the number of attempts), in
 // `ctl doctor`, in the worker's log, and counted in the metric [Metric].
 //
 // Activities are another matter: an older worker may get an activity that a newer worker's

@@ -62,10 +62,11 @@ func (g *guard) InterceptActivity(_ context.Context, next interceptor.ActivityIn
 	return &activities{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, guard: g}
 }
 
-// left tells the operator. Loggers and metrics of workflows are silent in replays, and a worker
-// mostly meets such a workflow in one.
+// left logs and counts a task that is left to newer workers. It does not use the workflow's
+// logger and metrics, because these are silent in replays, and a worker mostly meets such a
+// workflow in a replay.
 func (g *guard) left(kind, what string, lacks []string) {
-	g.Logger.Error("left to a newer worker: this one does not know all that it needs", "kind", kind, "of", what, "lacks", strings.Join(lacks, ", "), "version", version.String())
+	g.Logger.Error("left to a newer worker, because this worker lacks features or fields that it needs", "kind", kind, "of", what, "lacks", strings.Join(lacks, ", "), "version", version.String())
 	if g.Metrics != nil {
 		g.Metrics.WithTags(map[string]string{"kind": kind}).Counter(Metric).Inc(1)
 	}
@@ -81,7 +82,8 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 	return i.Next.Init(&outbound{WorkflowOutboundInterceptorBase: interceptor.WorkflowOutboundInterceptorBase{Next: next}, of: i})
 }
 
-// ExecuteWorkflow fails the task of a workflow that this worker would only half understand.
+// ExecuteWorkflow fails the task of a workflow whose input this worker does not know
+// completely.
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
 	var lacks []string
 	for _, arg := range in.Args {

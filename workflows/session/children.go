@@ -22,11 +22,12 @@ import (
 // The agent of a session may start other sessions by the tool start_session, and wait for
 // them by wait_session. A pump reports each call once as a request of KindChild and returns.
 // The session starts the child, or waits without a pump, and answers as it answers with a
-// person's decision. So a call has one effect and one reply, whoever dies meanwhile: the
-// history has which child it started, under which id, and codex takes one reply.
+// person's decision. So a call has one effect and one reply, even if codex or a worker dies
+// meanwhile: the history has the child's id, and codex takes one reply.
 //
-// What a child may start itself is taken from what its parent may start, when the child
-// begins. So the sessions below one that a person started are never more than its Max.
+// When a child begins, the number of sessions that it may start is subtracted from what its
+// parent may start. So the number of sessions below one that a person started never exceeds its
+// Max.
 
 type childrenPart struct {
 	*core

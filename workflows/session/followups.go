@@ -59,8 +59,8 @@ type dueFollowUp struct {
 const (
 	keepFollowUps = 20
 	maxSessionID  = 63
-	// followUpTries bounds the ids that are tried for a follow-up; those of sessions that began
-	// before v0.2 can be guessed, and may be in use.
+	// followUpTries bounds the ids that are tried for a follow-up. An id may be in use: ids of
+	// follow-ups of sessions that began before v0.2 can be guessed.
 	followUpTries = 5
 )
 

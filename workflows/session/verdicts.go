@@ -45,8 +45,8 @@ func (s *approvalsPart) verdict(a *approvalState, d protocol.Decision) *protocol
 	return v
 }
 
-// verdictViews returns the newest verdicts, the oldest first. Those on files whose approval
-// the state no longer has are beside the deliverables in the store.
+// verdictViews returns the newest verdicts, the oldest first. If the state no longer has an
+// approval, its verdict is in the store, beside the deliverable.
 func (s *approvalsPart) verdictViews() (all []protocol.FileVerdict) {
 	for i := range s.st.Approvals {
 		if a := &s.st.Approvals[i]; a.Decision != nil {

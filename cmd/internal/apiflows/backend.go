@@ -20,7 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Store keeps long texts and knows what was asked in full; *[api.Records] implements it.
+// Store keeps long texts, and the full text of what codex asked; *[api.Records] implements it.
 type Store interface {
 	KeepMessage(ctx context.Context, session, request, text string) (blob string, err error)
 	Whole(ctx context.Context, session, digest string) (protocol.Request, error)
@@ -113,7 +113,7 @@ func (s *side) Sign(ctx context.Context, doing string, kind command.Kind, workfl
 	}
 	who, groups, known := api.Principal(ctx)
 	if !known || who == "" {
-		return nil, errkind.New(errkind.ExitRefused, protocol.RefusedForbidden, "%s: nobody has proved who asks for it", doing)
+		return nil, errkind.New(errkind.ExitRefused, protocol.RefusedForbidden, "%s: the request does not prove its principal", doing)
 	}
 	raw, err := command.Marshal(args[0])
 	if err != nil {

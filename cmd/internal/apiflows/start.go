@@ -143,7 +143,8 @@ func options(in httpapi.StartSession) (session.Options, error) {
 	return opt, flows.Startable(opt)
 }
 
-// idempotencyKey is how errors call the key of a request, which is known to its caller only.
+// idempotencyKey is the name of a request's key in errors. The key itself is known to the
+// caller only.
 const idempotencyKey = "in Idempotency-Key"
 
 func duration(field, text string, to *time.Duration) error {

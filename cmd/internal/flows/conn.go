@@ -31,7 +31,7 @@ type Side interface {
 	Wait(def time.Duration) time.Duration
 	// Note tells the user something.
 	Note(format string, args ...any)
-	// Begins says that Temporal keeps what is asked for until a worker handles it.
+	// Begins reports whether requests may wait in Temporal until a worker handles them.
 	Begins() bool
 	// Begin makes Begins true.
 	Begin()

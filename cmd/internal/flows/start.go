@@ -100,7 +100,8 @@ func WorkflowOptions(id string, opt session.Options) client.StartWorkflowOptions
 	}
 }
 
-// StartSession starts a session; there says that the same request already did.
+// StartSession starts a session. there reports whether an earlier request with the same key has
+// started it.
 func (t *Conn) StartSession(ctx context.Context, id string, in session.Input, k *Keyed) (there bool, err error) {
 	if there, err := k.Look(ctx, t); err != nil || there {
 		return there, err

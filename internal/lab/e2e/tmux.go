@@ -90,7 +90,7 @@ func (w *Window) Colours() string {
 	return w.tmux("capture-pane", "-p", "-e")
 }
 
-// All returns what the window has shown, with what has left it at the top.
+// All returns what the window shows and what has scrolled off its top.
 func (w *Window) All() string {
 	w.t.Helper()
 	return strings.TrimRight(w.tmux("capture-pane", "-p", "-J", "-S", "-"), "\n")

@@ -48,8 +48,8 @@ type Door struct {
 }
 
 // Update refuses an update that does not count, or that check refuses. check gets it without
-// its auth, with its principal in the field by. Update is for validators, of which ctx is. It puts
-// what it refuses on record.
+// its auth, with its principal in the field by. Update is for validators; ctx is the
+// validator's. It records each refusal.
 func (d *Door) Update(ctx workflow.Context, name string, verb access.Verb, raw []byte, check func(plain []byte) error) error {
 	plain, v, err := d.update(name, verb, raw)
 	if err == nil {
@@ -119,8 +119,9 @@ func (d *Door) Signal(name string, verb access.Verb, value converter.RawValue) (
 	return plain, v, refused
 }
 
-// unsigned refuses a signal that needs no principal's signature: one with the signature of an
-// approver whose key is revoked. The verdict costs one event, and no other signal has one.
+// unsigned judges a signal that needs no principal's signature. It refuses the signal if an
+// approver with a revoked key has signed it. A signal with an approver's signature costs one
+// event for the verdict; other signals cost none.
 func (d *Door) unsigned(name string, raw, plain []byte) error {
 	if !authority.SignedByApprover(name, plain) || authority.Version(d.Ctx) < 2 {
 		return nil

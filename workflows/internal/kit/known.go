@@ -9,7 +9,7 @@ import (
 const unknownField = "json: unknown field "
 
 // Known decodes the JSON of a workflow's input. It returns the first field that this program
-// does not know, or "": then a newer program wrote the input.
+// does not know, or "". If there is such a field, a newer program wrote the input.
 func Known(raw []byte, into any) (unknown string, err error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.DisallowUnknownFields()

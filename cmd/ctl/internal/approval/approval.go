@@ -239,8 +239,8 @@ func decide(ctx context.Context, a *core.App, d protocol.Decide, fill filling) e
 	})
 }
 
-// carryOut is the one way that a decision goes, whoever gives it and where: it is checked,
-// signed where that is asked for, and sent, and its acknowledgement is waited for.
+// carryOut checks a decision, signs it if that is asked for, sends it, and waits for the
+// acknowledgement. Every decision goes through it.
 func carryOut(ctx context.Context, a *core.App, t *conn.Conn, d protocol.Decide, fill filling) (none protocol.Approval, err error) {
 	doing, began := d.Outcome+" approval "+d.Approval, time.Now()
 	session, err := sessionOf(d.Approval)
@@ -376,8 +376,8 @@ func awaitAck(ctx context.Context, t *conn.Conn, ap protocol.Approval, heard *li
 	return ap
 }
 
-// answerWhileOpen waits for a line typed after since, or a key, or until the approval is no
-// longer open: elsewhere says why.
+// answerWhileOpen waits for a line typed after since, or for a key. It returns early if the
+// approval is no longer open; then elsewhere says why.
 func answerWhileOpen(ctx context.Context, a *core.App, t *conn.Conn, ap protocol.Approval, since time.Time, keys bool) (line, elsewhere string, err error) {
 	look := time.NewTicker(500 * time.Millisecond)
 	defer look.Stop()
@@ -434,12 +434,12 @@ func watchCommand(a *core.App) *cobra.Command {
 	var plain bool
 	c := &cobra.Command{
 		Use: "watch", Short: "show approvals as they come, and decide them", Args: cobra.NoArgs,
-		Long: `Shows open approvals in full screen, those that expire first at the top: the command or the
-diff, where, the model's claim, the time left, and the transcript of the session. One key
-decides; ? shows the keys. Ends on q or ^C; approvals go on waiting.
+		Long: `Shows open approvals in full screen, those that expire first at the top. For each it shows the
+command or the diff, the host and folder, the model's claim, the time left, and the transcript
+of the session. One key decides; ? shows the keys. q or ^C leaves; approvals stay open.
 
-With --plain it shows them as they come and asks for each in lines, as it does where the
-screen is read aloud (FAIRLEAD_ACCESSIBLE=1). Without a terminal it prints them.`,
+With --plain, or with FAIRLEAD_ACCESSIBLE=1, it prints each approval when it comes and asks
+for a decision in a line. Without a terminal it prints approvals and does not ask.`,
 		Example: "  ctl approval watch\n  ctl approval watch --plain --session release-42",
 		RunE: func(c *cobra.Command, _ []string) error {
 			t, err := conn.Open(c.Context(), a)

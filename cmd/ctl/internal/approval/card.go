@@ -148,8 +148,8 @@ func (c card) path(i int, whole string) (path string, outside bool) {
 	return strings.Join(parts, protocol.Moving), outside
 }
 
-// command returns the command that people read, without the shell that codex puts around
-// it, which by names. It is the whole command if its quotes could be read in two ways.
+// command returns the command without the shell that codex puts around it; by names that shell.
+// It returns the whole command if its quotes could be read in two ways.
 func (c card) command() (command, by string) {
 	script, ok := shellwords.Script(c.ap.Command)
 	if !ok || strings.TrimSpace(script) == "" {

@@ -35,7 +35,7 @@ func showInbox(ctx context.Context, a *core.App, t *conn.Conn, session string) e
 	return inbox.Run(ctx, a, s)
 }
 
-// A source is the inbox's: approvals of all sessions, or of one.
+// A source implements inbox.Source for the approvals of all sessions, or of one.
 type source struct {
 	a       *core.App // at the terminal
 	t       *conn.Conn
@@ -84,7 +84,7 @@ func (s *source) List(ctx context.Context, keep []string) ([]inbox.Item, error) 
 	return items, nil
 }
 
-// causeOf prefers why the time is over.
+// causeOf returns the cause of the context's end, if it has ended, and otherwise err.
 func causeOf(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -92,8 +92,8 @@ func causeOf(ctx context.Context, err error) error {
 	return err
 }
 
-// item returns an approval in full, with its card. What is shown is read once; what became
-// of it is new.
+// item returns an approval in full, with its card. The content is read once, the state each
+// time.
 func (s *source) item(ctx context.Context, ap protocol.Approval) inbox.Item {
 	s.mu.Lock()
 	full, known := s.seen[ap.ID]

@@ -16,10 +16,10 @@ func reviseCommand(a *core.App) *cobra.Command {
 	var f decideFlags
 	var text, file string
 	c := &cobra.Command{
-		Use: "revise ID", Short: "do not accept a delivered file yet, and say what is to be changed", Args: cobra.ExactArgs(1),
-		Long: `Gives a delivered file back with comments. codex gets them as the result of its delivery, and
-can change the file and deliver it again, which is another approval. Only approvals of the
-kind deliverable can be revised.` + decideLong,
+		Use: "revise ID", Short: "send a delivered file back with comments", Args: cobra.ExactArgs(1),
+		Long: `Sends a delivered file back with comments. codex gets the comments as the result of its
+delivery, and can change the file and deliver it again. That is another approval. Only
+approvals of the kind deliverable can be revised.` + decideLong,
 		Example: "  ctl approval revise release-42.1 --comments 'name the author of each change'\n  ctl approval revise release-42.1 --comments-file review.md",
 		RunE: func(c *cobra.Command, args []string) error {
 			comments, err := commentsOf(a, args[0], text, file)

@@ -297,11 +297,11 @@ func verifyCommand(a *core.App) *cobra.Command {
 		Long: `Verifies each chain of records and their signatures, and that no chain was cut off at its end or
 removed. For that it compares the newest record of each chain with
 
-  - what the workers that run tell of their own chains;
-  - what the workflow tells, with --session or --workflow; with --ask, each workflow that Temporal
-    still knows, which takes a while;
-  - what ctl itself verified before. ctl remembers the newest record of each chain that holds, in its
-    state folder (mode 0600), or in the file that --heads names.
+  - the newest records that running workers report of their own chains;
+  - the newest record that the workflow reports, with --session or --workflow; with --ask, those of
+    all workflows that Temporal still knows, which takes a while;
+  - the newest record that ctl itself verified before. ctl remembers the newest record of each
+    chain that holds, in its state folder (mode 0600), or in the file that --heads names.
 
 With FILE it verifies what ` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Then it
 compares with what ctl saw only if --heads names a file. Exit 0: all chains hold.
@@ -327,7 +327,7 @@ later proves nothing.`,
 			}
 			if len(args) == 1 {
 				if ask {
-					return core.Usage("%s: --ask and a FILE are both given, and with a FILE nobody is asked", doing)
+					return core.Usage("%s: --ask and a FILE are both given: with a FILE, ctl asks no workflow", doing)
 				}
 				r.lines, err = fileLines(a, doing, args[0])
 			} else {

@@ -27,9 +27,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Who can write to the store can cut off the end of a chain, or remove it. A head that is known
-// from elsewhere shows that: workflows and workers tell theirs, and ctl remembers those that it
-// has seen, in a file of its own.
+// Somebody who can write to the store can cut off the end of a chain, or remove the chain. A
+// head that comes from elsewhere shows that. Workflows and workers tell the heads of their own
+// chains, and ctl keeps a file of the heads that it has seen.
 
 // A told is the head of a chain as its writer tells it.
 type told map[string]protocol.AuditHead // by entity
@@ -120,7 +120,8 @@ func readSeen(file string) (map[string]seen, error) {
 	return heads, lines.Err()
 }
 
-// saw remembers the heads of chains that hold, and forgets none. Another ctl may do so, too.
+// saw adds or updates the heads of chains that hold. It keeps heads that another ctl has added
+// meanwhile.
 func (m *memory) saw(heads []seen) error {
 	if m == nil || len(heads) == 0 {
 		return nil

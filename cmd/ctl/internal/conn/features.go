@@ -12,10 +12,10 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Understood refuses a session that a worker of its zone would run without some of its
-// options, because it is of an earlier release. Workers of this release leave such a session to
-// newer ones by themselves; earlier ones drop what they do not know. A note names workers that
-// ctl could not ask. A worker that begins to serve the zone later cannot be known.
+// Understood refuses a session if a worker of an earlier release serves its zone and would run
+// the session without some of its options. Such a worker drops options that it does not know;
+// workers of this release leave such a session to newer ones. A note names the workers that ctl
+// could not ask. Understood cannot know a worker that begins to serve the zone later.
 func (t *Conn) Understood(ctx context.Context, zone string, requires []string) error {
 	if len(requires) == 0 {
 		return nil
@@ -62,9 +62,9 @@ func understood(zone string, requires []string, views []WorkerView, statuses []a
 	}
 	switch {
 	case len(views) == 0:
-		note = fmt.Sprintf("no worker serves zone %s: one of an earlier release that comes up first would run the session without %s", zone, strings.Join(requires, ", "))
+		note = fmt.Sprintf("no worker serves zone %s: if a worker of an earlier release is the first to start, it runs the session without %s", zone, strings.Join(requires, ", "))
 	case len(silent) > 0:
-		note = fmt.Sprintf("not known whether worker %s knows %s: its API does not answer ctl. One of an earlier release would run the session without", some(silent, ", "), strings.Join(requires, ", "))
+		note = fmt.Sprintf("ctl cannot tell whether worker %s knows %s, because its API does not answer. A worker of an earlier release would run the session without these options", some(silent, ", "), strings.Join(requires, ", "))
 	}
 	return note, nil
 }

@@ -27,7 +27,8 @@ func on(variable string) bool {
 	return true
 }
 
-// TerminalSize returns the size of the terminal w. Of what is none, or says none, it is 80 columns and 24 rows.
+// TerminalSize returns the size of the terminal w. If w is not a terminal, or does not report a
+// size, it returns 80 columns and 24 rows.
 func TerminalSize(w any) (columns, rows int) {
 	if s, ok := w.(*screen); ok {
 		w = s.w
@@ -40,8 +41,8 @@ func TerminalSize(w any) (columns, rows int) {
 	return 80, 24
 }
 
-// TerminalFile returns the terminal that w is, for a program with a screen of its own. What
-// that program writes must come from Styled.
+// TerminalFile returns w as a file, if w is a terminal. It is for a program that draws a full
+// screen. All that the program writes must come from Styled.
 func TerminalFile(w any) (*os.File, bool) {
 	if s, ok := w.(*screen); ok {
 		w = s.w

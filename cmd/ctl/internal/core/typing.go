@@ -137,7 +137,8 @@ type keyReader struct{ escape []byte }
 
 // one returns the key that was pressed, or "". Several keys at once were pasted or typed
 // ahead: a person who decides presses one. Enter after a key is a habit, and is dropped.
-// Keys with escape sequences, such as arrows, are none, also if they come in pieces.
+// A key that sends an escape sequence, such as an arrow, is dropped, even if the sequence comes
+// in pieces.
 func (k *keyReader) one(data []byte) string {
 	var keys []string
 	for len(data) > 0 {

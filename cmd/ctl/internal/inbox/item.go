@@ -21,8 +21,8 @@ type Item struct {
 	Details  []term.Line // ids, the digest, and what that covers
 	// False says that what is shown contradicts the digest: nothing can be decided.
 	False bool
-	// Unsure is why nobody can tell whether what is shown gives the digest, of which a
-	// person then types a part.
+	// Unsure says why nobody can tell whether what is shown gives the digest. Then a person must
+	// type a part of the digest to approve.
 	Unsure string
 	// Aside says that deciding needs the terminal, for questions or a passphrase.
 	Aside bool
@@ -31,15 +31,15 @@ type Item struct {
 // A Decision is what a person decided.
 type Decision struct{ Outcome, Scope, Reason string }
 
-// A Source has the approvals and takes decisions. Its methods are called beside each other.
+// A Source has the approvals and takes decisions. Its methods are called concurrently.
 type Source interface {
 	// List returns the open approvals, and those of keep in whatever state they are.
 	List(ctx context.Context, keep []string) ([]Item, error)
 	// Decide sends a decision about what an item shows, and returns the approval once codex
 	// has the decision, or a while later.
 	Decide(ctx context.Context, it Item, d Decision) (protocol.Approval, error)
-	// Ask decides an item at the terminal, which it has meanwhile. It has no decision if the
-	// person is to be asked for it, too.
+	// Ask decides an item at the terminal, and has the terminal to itself until it returns.
+	// Without a decision, it also asks the person which one to make.
 	Ask(ctx context.Context, it Item, d *Decision) error
 	// Follow sends the newest events of a session, and those that come, until ctx ends.
 	Follow(ctx context.Context, session string, send func(api.Event))

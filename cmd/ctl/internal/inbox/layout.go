@@ -10,7 +10,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/term"
 )
 
-// beside is from which width on the transcript stands beside the card.
+// beside is the least width at which the transcript is shown beside the card.
 const beside = 120
 
 // View is the whole screen.
@@ -48,8 +48,8 @@ func (m *Model) screen() []string {
 	return m.drawn(append(rows, part...), right, len(rows))
 }
 
-// drawn returns rows as the terminal gets them, with the footer. right stands beside the rows
-// from from on.
+// drawn returns the rows in the form that the terminal gets, with the footer. right is shown
+// beside the rows that begin at from.
 func (m *Model) drawn(rows, right []term.Line, from int) (out []string) {
 	out = core.Styled(m.colour, func(p *core.Printer) {
 		for i, row := range rows {

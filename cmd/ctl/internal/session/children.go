@@ -35,8 +35,8 @@ func childColour(outcome string) core.Style {
 	return core.Cyan
 }
 
-// asTree puts each session behind its parent, if the list has that, and tells how deep it
-// is. The order is otherwise that of the list.
+// asTree puts each session after its parent, if the list has the parent, and returns the depth
+// of each. Otherwise the order stays the same.
 func asTree(list []protocol.SessionView) (out []protocol.SessionView, depth []int) {
 	below := map[string][]protocol.SessionView{}
 	var roots []protocol.SessionView

@@ -165,7 +165,7 @@ func (g *group) agreed(ctx context.Context, a *core.App, list []protocol.Session
 	}
 	p.Table([]string{"ID", "STATE", "WAITS FOR", "HOST", "CREATED", "NAME"}, rows)
 	if more {
-		p.Printf("and more, which are left for another time (--limit)\n")
+		p.Printf("and more, which this command does not close (--limit)\n")
 	}
 	doing := fmt.Sprintf("close %d sessions", len(list))
 	switch {

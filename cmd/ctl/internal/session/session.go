@@ -295,7 +295,7 @@ func listCommand(a *core.App) *cobra.Command {
 	c.Flags().IntVar(&limit, "limit", 100, "at most so many")
 	origin.Add(c)
 	c.Flags().BoolVar(&archived, "archived", false, "also those that are archived")
-	c.Flags().BoolVar(&tree, "tree", false, "those that the agent of a session started below it, indented")
+	c.Flags().BoolVar(&tree, "tree", false, "show each session that an agent started below its parent, indented")
 	return c
 }
 
@@ -321,11 +321,12 @@ func closeCommand(a *core.App) *cobra.Command {
 wipes the credentials, removes our folder on the host and gives back host and seed.
 What cannot be saved stays until it can, unless --discard. One that is closed stays so.
 
-With --label it closes each open session that was started with these labels: it lists them and
-asks first, unless --yes. Each session gets a command of its own, and is judged by itself. Those
-that have ended meanwhile are no error. Exit code 0: none is left; 1: some are, and are named;
-6: you said no; 7: nobody can be asked, and --yes is not given. In JSON, a line for each session
-has its result: closed, had_ended, closing (with --no-wait), not_in_time or not_closed.`,
+With --label it closes each open session that was started with these labels. It lists them and
+asks before it closes them, unless --yes is given. Each session gets a command of its own, which
+is judged separately. A session that has ended meanwhile is not an error. Exit code 0: all are
+closed; 1: the named sessions are not; 6: you said no; 7: nobody can be asked, and
+--yes is not given. In JSON, a line for each session has its result: closed, had_ended, closing
+(with --no-wait), not_in_time or not_closed.`,
 		Example: "  ctl session close release-42\n  ctl session close --label team=payments --label env=dev",
 		RunE: func(c *cobra.Command, args []string) error {
 			want, err := g.check(c, args)

@@ -11,7 +11,7 @@ import (
 
 // The text and an example for --children.
 const (
-	childrenHelp    = "the agent may start sessions with the tools start_session and wait_session: `N` of them, or max=N,depth=D,host=NAME,seed=NAME,seed-pool=NAME,model=NAME,keep: so many at all depths together (at most 64), a tree of this depth (1 to 3), and what the agent may choose (repeatable; otherwise as in this session). They are closed with this session, except with keep"
+	childrenHelp    = "the agent may start up to `N` sessions with the tools start_session and wait_session. N can also be max=N,depth=D,host=NAME,seed=NAME,seed-pool=NAME,model=NAME,keep: max counts the sessions at all depths together (at most 64), depth is that of the tree (1 to 3), and the names are what the agent may choose (repeatable; otherwise as in this session). The sessions are closed when this one ends, unless keep is given"
 	childrenExample = "--children 4, or --children max=8,depth=2,model=gpt-6.1-sol,seed-pool=team"
 )
 

@@ -30,8 +30,8 @@ func Print(p *core.Printer, all []Line) {
 	}
 }
 
-// Wrap returns lines that fit into a width. The rest of a long line has its indent. Hidden
-// characters are escapes already, and tabs are blanks, as wide as a terminal shows them.
+// Wrap returns lines that fit into a width. The rest of a long line has its indent. Wrap writes
+// hidden characters as escapes, and replaces each tab by as many blanks as a terminal shows.
 func Wrap(all []Line, width int) (out []Line) {
 	width = max(width, 10)
 	for _, l := range all {

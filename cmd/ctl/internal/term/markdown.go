@@ -24,7 +24,8 @@ const (
 	maxMarks   = 4000
 )
 
-// simple reports whether a text can be rendered in a moment, whoever wrote it.
+// simple reports whether a text can be rendered quickly, even if its author wants to slow ctl
+// down.
 func simple(text string) bool {
 	marks := 0
 	for i := 0; i < len(text); i++ {
@@ -156,8 +157,8 @@ func printStyled(p *core.Printer, line string) {
 	p.Printf("%s\n", b.String())
 }
 
-// Blocks cuts what is complete off a text that still grows: whole blocks of Markdown, which
-// look the same alone.
+// Blocks splits a text that still grows. whole has the complete blocks of Markdown, which look
+// the same when they are rendered without the rest.
 func Blocks(text string) (whole, rest string) {
 	var g Growing
 	n := g.Whole([]byte(text))
@@ -205,8 +206,8 @@ func (g *Growing) Whole(text []byte) int {
 // Forget says that the first n bytes of the text, at most those that are whole, are cut off.
 func (g *Growing) Forget(n int) { g.at, g.cut = g.at-n, g.cut-n }
 
-// begins reports whether a line after a blank one begins a block that goes on with none
-// before it: no item, no indented line, no quotation, no row of a table.
+// begins reports whether a line after a blank line begins a block of its own. An item, an
+// indented line, a quotation and a row of a table may continue an earlier block.
 func begins(line string) bool {
 	if strings.TrimSpace(line) == "" || strings.ContainsAny(line[:1], " \t>|-*+0123456789[") {
 		return false

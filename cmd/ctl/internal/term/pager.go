@@ -97,8 +97,8 @@ func (g *pager) View() tea.View {
 	return v
 }
 
-// Page shows a text page by page until the person has seen enough. Without a terminal that
-// can, it prints the text.
+// Page shows a text page by page until the person has seen enough. If there is no terminal that
+// can show pages, it prints the text.
 func Page(ctx context.Context, a *core.App, title string, text []Line) error {
 	out, ok := core.TerminalFile(a.Err)
 	if !ok || core.Accessible() {

@@ -16,7 +16,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// How many lines of what goes on the pane shows, and how much of a text it keeps.
+// Bounds of the pane: the lines that it shows of unfinished output, and the part of a text that
+// it keeps.
 const (
 	mostOutput = 8
 	mostText   = 6
