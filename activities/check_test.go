@@ -48,7 +48,7 @@ func TestCheckTriesWhatSessionsNeed(t *testing.T) {
 	if !out.OK {
 		t.Errorf("not ok: %+v", out.Checks)
 	}
-	for _, name := range []string{"system", "programs", "processes", "root", "disk", "clock", "codex", "app-server", "sandbox", "credential", "network"} {
+	for _, name := range []string{"system", "programs", "processes", "root", "disk", "clock", "forward", "socket", "tunnel", "codex", "app-server", "sandbox", "credential", "network"} {
 		if c := checkNamed(t, out, name); !c.OK || c.Detail == "" || c.Hint != "" {
 			t.Errorf("%+v", c)
 		}
@@ -134,5 +134,18 @@ func TestRefusedKeyIsTyped(t *testing.T) {
 	_, err := b.provision()
 	if app := appError(t, err); app.Type() != protocol.ErrTypeAuth || !app.NonRetryable() {
 		t.Errorf("%v", app)
+	}
+}
+
+func TestCheckSaysWhichForwardsSshdPermits(t *testing.T) {
+	sshd := hosttest.StartSSHD(t, hosttest.Options{Config: []string{"AllowTcpForwarding local"}})
+	spec := sshd.Spec()
+	spec.Root = sshd.Home + "/fl"
+	out := newBed(t, spec).check()
+	for name, ok := range map[string]bool{"forward": false, "socket": false, "tunnel": true} {
+		c := checkNamed(t, out, name)
+		if c.OK != ok || c.Required || c.Detail == "" || ok == (c.Hint != "") || !ok && !strings.Contains(c.Hint, "AllowTcpForwarding") {
+			t.Errorf("%+v", c)
+		}
 	}
 }

@@ -28,6 +28,12 @@
 // callers wait as long as some dials succeed. A peer that sends nothing is given up after
 // half a minute; a slow peer is not.
 //
+// # Forwards
+//
+// A [Forward] is a port or a socket on a host whose connections come to this program. It
+// comes back on the same port after a loss, belongs to an epoch, and is gone after
+// Release. [Dial] connects the other way. [ProbeForwarding] says what sshd permits.
+//
 // # Hosts
 //
 // This package is tested on Linux: with dash, bash and busybox as /bin/sh, and with and
@@ -36,4 +42,8 @@
 // use only what POSIX has. A fence needs flock(1) or /proc; macOS has neither. Package
 // process needs Linux's /proc, and process.TrimJournal the fallocate of util-linux. If
 // something is missing, the first call that needs it fails with [ErrUnsupported].
+// Forwards need /proc.
+//
+// The package is larger than others because forwards use the same private connections,
+// fences and bounds as commands.
 package hostexec

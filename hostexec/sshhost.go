@@ -51,6 +51,7 @@ type sshHost struct {
 	spare     *spare
 	refilling bool
 	noSFTP    time.Time // SFTP is not tried before
+	forwards  map[*Forward]struct{}
 }
 
 type keptShell struct {
@@ -283,7 +284,12 @@ func (h *sshHost) through(address string, k kind) transport {
 	}
 }
 
-func (h *sshHost) unused() bool { return h.groups[control].unused() && h.groups[bulk].unused() }
+func (h *sshHost) unused() bool {
+	h.mu.Lock()
+	forwards := len(h.forwards)
+	h.mu.Unlock()
+	return forwards == 0 && h.groups[control].unused() && h.groups[bulk].unused()
+}
 
 // Close closes every connection and waits for all goroutines. The outcome of running
 // commands is unknown.
@@ -291,6 +297,7 @@ func (h *sshHost) Close() error {
 	h.mu.Lock()
 	h.closed = true
 	h.mu.Unlock()
+	h.endForwards()
 	h.cancel()
 	for _, g := range h.groups {
 		g.close()

@@ -58,6 +58,9 @@ func check(ctx context.Context, s *site.Site, spec protocol.HostSpec) (protocol.
 	c.programs(facts)
 	c.root(facts, root)
 	c.clock(facts)
+	if err := c.forwards(ctx, h, dir); err != nil {
+		return c.Result, err
+	}
 	if err := checkCodex(ctx, s, c, h, spec, root, dir, facts["home_ok"] == "y"); err != nil {
 		return c.Result, err
 	}
@@ -227,6 +230,31 @@ func (c *checkup) clock(f map[string]string) {
 	skew = skew.Round(time.Second)
 	c.Result.Facts["clock_skew"] = skew.String()
 	c.add("clock", skew.Abs() <= maxSkew, false, fmt.Sprintf("%v apart from the worker's", skew), "set up time synchronisation (NTP)")
+}
+
+// forwards says which forwards sshd permits. Sessions need none of them, unless the host
+// shall hold no credential.
+func (c *checkup) forwards(ctx context.Context, h hostexec.Host, dir string) error {
+	may, err := hostexec.ProbeForwarding(ctx, h, dir)
+	if err != nil {
+		return err
+	}
+	for _, k := range []struct {
+		name, use string
+		err       error
+	}{
+		{"forward", "programs on the host can reach the worker through a port of its loopback address", may.Remote},
+		{"socket", "programs on the host can reach the worker through a socket", may.Socket},
+		{"tunnel", "the worker can connect to ports of the host", may.Local},
+	} {
+		if k.err == nil {
+			c.add(k.name, true, false, k.use, "")
+			continue
+		}
+		detail, hint, _ := strings.Cut(strings.TrimSuffix(k.err.Error(), ")"), " (")
+		c.add(k.name, false, false, detail, hint)
+	}
+	return nil
 }
 
 func asCheck(err error) (detail, hint string, mine bool) {
