@@ -102,7 +102,7 @@ faults: tools build ## what survives: 200 seeded runs and each row of seeds and 
 FUZZ ?= 10m
 STRANGERS := internal/command:FuzzCheck internal/command:FuzzParseProof internal/access:FuzzParse internal/access:FuzzCertificateGroups \
 	internal/login:FuzzProven internal/login:FuzzCertificate internal/login:FuzzClaims internal/sshsig:FuzzVerify \
-	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote
+	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote internal/gateway:FuzzAStream
 
 fuzz: ## the parsers of what strangers send, FUZZ=10m each; what breaks one is kept in its testdata/fuzz
 	@set -e; for at in $(STRANGERS); do \

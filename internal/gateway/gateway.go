@@ -1,0 +1,304 @@
+package gateway
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Options configure a Gateway.
+type Options struct {
+	// Upstreams are asked in this order; see the package's documentation.
+	Upstreams []Upstream
+	Tokens    *Tokens
+	Limits    Limits
+	// Record gets each request once it has ended. It must not block.
+	Record func(Outcome)
+	Logger *slog.Logger
+	// Transport reaches the providers; nil means one of its own, with this machine's proxy
+	// settings.
+	Transport *http.Transport
+}
+
+// A Gateway serves one session. It is an http.Handler.
+type Gateway struct {
+	opts  Options
+	limit Limits
+	bases []*url.URL
+	free  chan struct{}
+	http  *http.Client
+	// secrets are those of the upstreams.
+	secrets []string
+}
+
+// New checks the options.
+func New(o Options) (*Gateway, error) {
+	if len(o.Upstreams) == 0 {
+		return nil, errors.New("model gateway: there is no upstream")
+	}
+	if o.Tokens == nil {
+		return nil, errors.New("model gateway: there are no tokens")
+	}
+	if o.Logger == nil {
+		o.Logger = slog.New(slog.DiscardHandler)
+	}
+	g := &Gateway{opts: o, limit: o.Limits.filled()}
+	for _, u := range o.Upstreams {
+		base, err := u.check()
+		if err != nil {
+			return nil, fmt.Errorf("model gateway: %w", err)
+		}
+		g.bases = append(g.bases, base)
+	}
+	transport := o.Transport
+	if transport == nil {
+		transport = http.DefaultTransport.(*http.Transport)
+	}
+	transport = transport.Clone()
+	g.secrets = secretsOf(o.Upstreams)
+	transport.DisableCompression = true
+	transport.MaxResponseHeaderBytes = 64 << 10
+	g.free = make(chan struct{}, g.limit.Requests)
+	g.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return g, nil
+}
+
+// Serve serves a listener, such as a forward, until it ends.
+func (g *Gateway) Serve(l net.Listener) error {
+	s := &http.Server{Handler: g, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+		ErrorLog: slog.NewLogLogger(g.opts.Logger.Handler(), slog.LevelDebug)}
+	defer s.Close()
+	defer g.http.CloseIdleConnections()
+	return s.Serve(l)
+}
+
+// An exchange is one request of codex.
+type exchange struct {
+	g   *Gateway
+	w   http.ResponseWriter
+	r   *http.Request
+	out Outcome
+}
+
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	x := &exchange{g: g, w: w, out: Outcome{At: time.Now(), From: r.RemoteAddr, Path: excerpt(r.URL.Path)}}
+	defer func() {
+		x.out.Total = time.Since(x.out.At)
+		if g.opts.Record != nil {
+			g.opts.Record(x.out)
+		}
+	}()
+	ctx, cancel := context.WithTimeoutCause(r.Context(), g.limit.Total, errTotal)
+	defer cancel()
+	x.r = r.WithContext(ctx)
+	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
+	if !g.opts.Tokens.accepts(bearer, time.Now()) || !ok {
+		x.refuse(http.StatusUnauthorized, KindRefused, "this port is for one session of Fairlead: the request has no valid token of it")
+		return
+	}
+	path, known := strings.CutPrefix(r.URL.Path, "/v1/")
+	switch {
+	case known && path == "models" && r.Method == http.MethodGet:
+	case known && (path == "responses" || path == "responses/compact") && r.Method == http.MethodPost:
+	case known && (path == "models" || path == "responses" || path == "responses/compact"):
+		x.refuse(http.StatusMethodNotAllowed, KindRejected, "the model gateway does not know this method")
+		return
+	default:
+		x.refuse(http.StatusNotFound, KindRejected, "the model gateway serves /v1/responses, /v1/responses/compact and /v1/models alone")
+		return
+	}
+	select {
+	case g.free <- struct{}{}:
+		defer func() { <-g.free }()
+	default:
+		w.Header().Set("Retry-After", "1")
+		x.refuse(http.StatusServiceUnavailable, KindRejected, fmt.Sprintf("the session has %d requests under way, which is the most", g.limit.Requests))
+		return
+	}
+	text, status, err := x.read()
+	if err != nil {
+		x.refuse(status, KindRejected, err.Error())
+		return
+	}
+	x.serve(path, text)
+}
+
+// refuse answers without asking a provider, or in its place.
+func (x *exchange) refuse(status int, kind Kind, message string) {
+	x.out.Status, x.out.Kind, x.out.Message = status, kind, message
+	x.w.Header().Set("Content-Type", "application/json")
+	x.w.WriteHeader(status)
+	_, _ = x.w.Write(mustJSON(map[string]any{"error": map[string]any{"message": message, "type": string(kind), "code": nil}})) // codex may be gone
+}
+
+// read returns the request's body.
+func (x *exchange) read() ([]byte, int, error) {
+	if x.r.Method == http.MethodGet {
+		return nil, 0, nil
+	}
+	from := http.NewResponseController(x.w)
+	_ = from.SetReadDeadline(time.Now().Add(x.g.limit.Begin)) // not every connection has one
+	defer func() { _ = from.SetReadDeadline(time.Time{}) }()  // likewise
+	tooLong := fmt.Errorf("the request has more than %d bytes", x.g.limit.Body)
+	var in io.Reader = http.MaxBytesReader(x.w, x.r.Body, x.g.limit.Body)
+	switch encoding := x.r.Header.Get("Content-Encoding"); encoding {
+	case "", "identity":
+	case "zstd":
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(uint64(x.g.limit.Body)+1), zstd.WithDecoderMaxWindow(8<<20))
+		if err != nil {
+			return nil, http.StatusBadRequest, errors.New("the request's zstd body cannot be read")
+		}
+		defer z.Close()
+		in = z
+	default:
+		return nil, http.StatusUnsupportedMediaType, fmt.Errorf("the content encoding %q is not known: zstd and identity are", excerpt(encoding))
+	}
+	text, err := io.ReadAll(io.LimitReader(in, x.g.limit.Body+1))
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long), int64(len(text)) > x.g.limit.Body, errors.Is(err, zstd.ErrDecoderSizeExceeded), errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return nil, http.StatusRequestEntityTooLarge, tooLong
+	case err != nil:
+		return nil, http.StatusBadRequest, errors.New("the request's body cannot be read")
+	}
+	return text, 0, nil
+}
+
+// An ask is what codex asks for.
+type ask struct {
+	path    string
+	text    []byte
+	members map[string]json.RawMessage
+	stream  bool
+}
+
+func (x *exchange) serve(path string, text []byte) {
+	a := ask{path: path, text: text}
+	if x.r.Method == http.MethodPost {
+		var head struct {
+			Model  string `json:"model"`
+			Stream bool   `json:"stream"`
+		}
+		if json.Unmarshal(text, &a.members) != nil || json.Unmarshal(text, &head) != nil || a.members == nil {
+			x.refuse(http.StatusBadRequest, KindRejected, "the request is no JSON object with a model")
+			return
+		}
+		x.out.Model, a.stream = excerpt(head.Model), head.Stream && path == "responses"
+	}
+	x.try(a)
+}
+
+// bodyFor returns the request as an upstream gets it.
+func (a ask) bodyFor(u Upstream) []byte {
+	whole := u.Whole && a.stream
+	if a.members == nil || u.Model == "" && !whole {
+		return a.text
+	}
+	m := make(map[string]json.RawMessage, len(a.members))
+	for k, v := range a.members {
+		m[k] = v
+	}
+	if u.Model != "" {
+		m["model"] = mustJSON(u.Model)
+	}
+	if whole {
+		m["stream"] = json.RawMessage("false")
+	}
+	return mustJSON(m)
+}
+
+// Headers of codex that a provider gets, and headers of a provider that codex gets. Others
+// are dropped: a token for the gateway is none for the provider.
+var (
+	asked    = []string{"Accept", "Content-Type", "User-Agent", "Originator", "Version", "Openai-Beta", "Session_id", "Session-Id", "Conversation_id", "Thread-Id", "Traceparent", "Tracestate"}
+	answered = []string{"Content-Type", "Openai-Model", "Openai-Processing-Ms", "Retry-After", "X-Request-Id", "X-Models-Etag", "Etag"}
+	families = []string{"X-Codex-", "X-Openai-", "X-Ratelimit-", "X-Client-Request-Id"}
+)
+
+func copyHeaders(to, from http.Header, names []string) {
+	for _, n := range names {
+		if v, ok := from[n]; ok {
+			to[n] = v
+		}
+	}
+	for n, v := range from {
+		for _, f := range families {
+			if strings.HasPrefix(n, f) {
+				to[n] = v
+			}
+		}
+	}
+}
+
+// request makes the request to an upstream.
+func (x *exchange) request(ctx context.Context, n int, a ask) (*http.Request, error) {
+	u := x.g.opts.Upstreams[n]
+	to := x.g.bases[n].JoinPath(a.path)
+	query := url.Values{}
+	if a.path == "models" {
+		query = x.r.URL.Query()
+	}
+	for k, v := range u.Query {
+		query[k] = v
+	}
+	to.RawQuery = query.Encode()
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, to.String(), bytes.NewReader(a.bodyFor(u)))
+	if err != nil {
+		return nil, err
+	}
+	copyHeaders(req.Header, x.r.Header, asked)
+	for k, v := range u.Header {
+		req.Header[http.CanonicalHeaderKey(k)] = v
+	}
+	if u.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+u.Key)
+	}
+	return req, nil
+}
+
+// clean removes secrets from a provider's words and bounds them.
+func (x *exchange) clean(text string) string { return excerpt(x.g.scrub(text)) }
+
+// minSecret is the length from which a header or a query is taken for a secret, in bytes.
+const minSecret = 12
+
+// secretsOf returns what must be in no error and no record: the longest first.
+func secretsOf(upstreams []Upstream) []string {
+	var all []string
+	add := func(text string, least int) {
+		if len(text) >= least {
+			all = append(all, text, url.QueryEscape(text))
+		}
+	}
+	for _, u := range upstreams {
+		add(u.Key, 1)
+		for _, more := range []map[string][]string{u.Header, u.Query} {
+			for _, values := range more {
+				for _, v := range values {
+					add(v, minSecret)
+				}
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
+	return slices.Compact(all)
+}
+
+func (g *Gateway) scrub(text string) string {
+	for _, s := range g.secrets {
+		text = strings.ReplaceAll(text, s, "[secret]")
+	}
+	return text
+}

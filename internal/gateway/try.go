@@ -1,0 +1,359 @@
+package gateway
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+var (
+	errTotal = errors.New("the request took too long")
+	errBegin = errors.New("the provider did not begin to answer in time")
+	errIdle  = errors.New("the provider was silent for too long")
+	errGone  = errors.New("codex went away")
+)
+
+// A result is what became of one attempt.
+type result struct {
+	ending
+	status int           // for codex, if nothing was sent
+	pause  time.Duration // that the provider asks for
+	sent   bool          // something reached codex
+	header http.Header   // for codex, if nothing was sent
+	body   []byte        // likewise
+}
+
+// try asks one upstream after the other until something is sent or nothing is left to try.
+func (x *exchange) try(a ask) {
+	var last result
+	for n, u := range x.g.opts.Upstreams {
+		pause := x.g.limit.FirstPause
+		for attempt := 1; attempt <= x.g.limit.Attempts; attempt++ {
+			x.out.Attempts++
+			x.out.Upstream = u.Name
+			last = x.attempt(n, a)
+			if last.sent || !last.passing {
+				x.finish(last)
+				return
+			}
+			x.g.opts.Logger.Info("a request to a model failed", "upstream", u.Name, "attempt", attempt, "kind", last.kind, "message", x.clean(last.message))
+			wait := pause/2 + rand.N(pause)
+			if last.pause > 0 {
+				wait = last.pause + rand.N(pause)
+			}
+			pause = min(2*pause, x.g.limit.LongPause)
+			if last.pause > x.g.limit.LongPause || attempt == x.g.limit.Attempts {
+				break
+			}
+			t := time.NewTimer(min(wait, x.g.limit.LongPause))
+			select {
+			case <-t.C:
+			case <-x.r.Context().Done():
+				t.Stop()
+				x.finish(x.stopped(last))
+				return
+			}
+		}
+	}
+	x.finish(last)
+}
+
+// stopped returns the result of a request whose context has ended.
+func (x *exchange) stopped(r result) result {
+	if errors.Is(context.Cause(x.r.Context()), errTotal) {
+		r.kind, r.message, r.status = KindTimeout, errTotal.Error(), http.StatusGatewayTimeout
+	} else {
+		r.kind, r.message = KindGone, errGone.Error()
+	}
+	r.passing, r.body, r.header = false, nil, nil
+	return r
+}
+
+// finish answers codex, if nothing was sent yet, and records the outcome. It cuts a stream
+// that is not complete.
+func (x *exchange) finish(r result) {
+	x.out.Kind, x.out.Message, x.out.Rebuilt = r.kind, x.clean(r.message), r.rebuilt
+	if r.usage != nil {
+		x.out.Usage = r.usage
+	}
+	if r.sent {
+		x.out.Status = http.StatusOK
+		switch r.kind {
+		case KindCut, KindGarbage, KindIdle, KindTimeout, KindUnreached, KindGone:
+			x.cut()
+		}
+		return
+	}
+	switch {
+	case r.kind == KindGone:
+		x.cut()
+	case r.kind == KindAuth:
+		// codex would repeat a 401 with another token of the session.
+		x.refuse(http.StatusBadRequest, KindAuth, "the provider "+x.out.Upstream+" refuses the key of this session's seed: "+x.clean(r.message))
+	case r.body != nil:
+		copyHeaders(x.w.Header(), r.header, answered)
+		x.out.Status = r.status
+		x.w.WriteHeader(r.status)
+		_, _ = x.w.Write([]byte(x.g.scrub(string(r.body)))) // codex may be gone
+	default:
+		if r.pause > 0 {
+			x.w.Header().Set("Retry-After", strconv.Itoa(int(min(r.pause, time.Hour)/time.Second)))
+		}
+		x.refuse(r.status, r.kind, fmt.Sprintf("%s after %d attempts: %s", x.out.Upstream, x.out.Attempts, x.clean(r.message)))
+	}
+}
+
+// cut closes the connection in mid-answer. It does not return.
+func (x *exchange) cut() {
+	panic(http.ErrAbortHandler)
+}
+
+const maxErrorBody = 64 << 10
+
+// A watch ends a request whose provider is silent. Each sign of life starts it again.
+type watch struct {
+	timer *time.Timer
+	begun atomic.Bool
+}
+
+func (x *exchange) attempt(n int, a ask) result {
+	ctx, cancel := context.WithCancelCause(x.r.Context())
+	defer cancel(nil)
+	var w watch
+	begin := x.g.limit.Begin
+	if !a.stream || x.g.opts.Upstreams[n].Whole {
+		begin = x.g.limit.Idle // the answer begins when it is complete
+	}
+	w.timer = time.AfterFunc(begin, func() {
+		if w.begun.Load() {
+			cancel(errIdle)
+		} else {
+			cancel(errBegin)
+		}
+	})
+	defer w.timer.Stop()
+	lost := func(err error, kind Kind, sent bool) result {
+		// The address may have a secret in its query.
+		if u := (*url.Error)(nil); errors.As(err, &u) {
+			err = u.Err
+		}
+		r := result{ending: ending{kind: kind, message: err.Error(), passing: true}, status: http.StatusBadGateway, sent: sent}
+		switch cause := context.Cause(ctx); {
+		case x.r.Context().Err() != nil:
+			return x.stopped(r)
+		case errors.Is(cause, errIdle), errors.Is(cause, errBegin):
+			r.kind, r.message, r.status = KindIdle, cause.Error(), http.StatusGatewayTimeout
+		}
+		return r
+	}
+	req, err := x.request(ctx, n, a)
+	if err != nil {
+		return lost(err, KindUnreached, false)
+	}
+	res, err := x.g.http.Do(req)
+	if err != nil {
+		return lost(err, KindUnreached, false)
+	}
+	defer res.Body.Close()
+	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return lost(errors.New("the answer is compressed, which was not asked for"), KindGarbage, false)
+	}
+	if res.StatusCode != http.StatusOK {
+		return x.status(res, lost)
+	}
+	if !a.stream {
+		return x.whole(res, lost)
+	}
+	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer)}
+	if x.g.opts.Upstreams[n].Whole {
+		return feed.translate(lost)
+	}
+	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); kind != "text/event-stream" {
+		return lost(fmt.Errorf("the answer has the type %q, expected an event stream", excerpt(kind)), KindGarbage, false)
+	}
+	return feed.follow(lost)
+}
+
+type losing func(err error, kind Kind, sent bool) result
+
+// bounded reads at most so many bytes.
+func bounded(r io.Reader, most int) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, int64(most)+1))
+	if err == nil && len(b) > most {
+		err = fmt.Errorf("the answer has more than %d bytes", most)
+	}
+	return b, err
+}
+
+// status handles an answer that is an error.
+func (x *exchange) status(res *http.Response, lost losing) result {
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
+	if err != nil {
+		return lost(err, KindUnreached, false)
+	}
+	var told struct {
+		Error *providerError `json:"error"`
+	}
+	said := strings.TrimSpace(string(text))
+	e := &providerError{}
+	if json.Unmarshal(text, &told) == nil && told.Error != nil {
+		e, said = told.Error, told.Error.Message
+	}
+	r := result{ending: *endingOf(e), status: res.StatusCode, header: res.Header, body: text}
+	r.message = fmt.Sprintf("status %d: %s", res.StatusCode, said)
+	if seconds, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && seconds > 0 && seconds < 1e6 {
+		r.pause = time.Duration(seconds * float64(time.Second))
+	} else if at, err := http.ParseTime(res.Header.Get("Retry-After")); err == nil {
+		r.pause = max(0, time.Until(at))
+	}
+	switch c := res.StatusCode; {
+	case c == http.StatusUnauthorized || c == http.StatusForbidden:
+		r.kind, r.passing = KindAuth, false
+	case c == http.StatusTooManyRequests:
+		if r.kind != KindUsageLimit {
+			r.kind, r.passing = KindRateLimit, true
+		}
+	case c >= 500 || c == http.StatusRequestTimeout:
+		r.kind, r.passing = KindFailed, true
+	case c < 400:
+		r.kind, r.passing, r.status, r.body = KindGarbage, true, http.StatusBadGateway, nil
+	case r.kind == KindFailed:
+		r.kind, r.passing = KindBadRequest, false
+	}
+	return r
+}
+
+// whole relays an answer that is no stream.
+func (x *exchange) whole(res *http.Response, lost losing) result {
+	text, err := bounded(res.Body, x.g.limit.Answer)
+	if err != nil {
+		return lost(err, KindCut, false)
+	}
+	if !json.Valid(text) {
+		return lost(errors.New("the answer is no JSON"), KindGarbage, false)
+	}
+	r, _ := parseResponse(text)
+	x.out.FirstByte = time.Since(x.out.At)
+	return result{ending: ending{kind: KindCompleted, usage: r.Usage.usage()}, status: http.StatusOK, header: res.Header, body: text}
+}
+
+// A feeder carries a stream to codex.
+type feeder struct {
+	x   *exchange
+	res *http.Response
+	w   *watch
+	s   *stream
+
+	sent bool
+}
+
+func (f *feeder) follow(lost losing) result {
+	split := splitter{most: f.x.g.limit.Event}
+	buf := make([]byte, 16<<10)
+	for {
+		n, err := f.res.Body.Read(buf)
+		if n > 0 {
+			if f.w.begun.Load() {
+				f.w.timer.Reset(f.x.g.limit.Idle)
+			}
+			frames, bad := split.feed(buf[:n])
+			for _, fr := range frames {
+				if r, over := f.step(f.s.feed(fr)); over {
+					return r
+				}
+			}
+			if bad != nil {
+				return f.result(garbage(bad.Error()).end)
+			}
+		}
+		switch {
+		case err == nil:
+		case errors.Is(err, io.EOF):
+			r, _ := f.step(f.s.over(true))
+			return r
+		default:
+			if f.s.done { // the provider had said that it was done
+				if st := f.s.over(false); st.send != nil {
+					r, _ := f.step(st)
+					return r
+				}
+			}
+			r := lost(err, KindCut, f.sent)
+			f.estimate(&r.ending)
+			return r
+		}
+	}
+}
+
+// translate makes a stream of a whole answer.
+func (f *feeder) translate(lost losing) result {
+	text, err := bounded(f.res.Body, f.x.g.limit.Answer)
+	if err != nil {
+		return lost(err, KindCut, false)
+	}
+	frames, err := eventsOf(text)
+	if err != nil {
+		return lost(err, KindGarbage, false)
+	}
+	f.s.most *= 4 // the events repeat the answer
+	for _, fr := range frames {
+		if r, over := f.step(f.s.feed(fr)); over {
+			return r
+		}
+	}
+	r, _ := f.step(f.s.over(true))
+	return r
+}
+
+// step sends what is due. over means that the answer has ended.
+func (f *feeder) step(st step) (r result, over bool) {
+	if len(st.send) > 0 {
+		h := f.x.w.Header()
+		if !f.sent {
+			copyHeaders(h, f.res.Header, answered)
+			h.Set("Content-Type", "text/event-stream")
+			h.Set("Cache-Control", "no-store")
+			f.x.out.FirstByte = time.Since(f.x.out.At)
+			f.w.begun.Store(true)
+			f.w.timer.Reset(f.x.g.limit.Idle)
+		}
+		f.sent = true
+		// codex that does not read is given up, too.
+		to := http.NewResponseController(f.x.w)
+		_ = to.SetWriteDeadline(time.Now().Add(f.x.g.limit.Idle)) // not every connection has one
+		_, err := f.x.w.Write(st.send)
+		if err == nil {
+			err = to.Flush()
+		}
+		if err != nil {
+			gone := &ending{kind: KindGone, message: errGone.Error()}
+			return f.result(gone), true
+		}
+	}
+	if st.end == nil {
+		return result{}, false
+	}
+	return f.result(st.end), true
+}
+
+func (f *feeder) result(e *ending) result {
+	f.estimate(e)
+	return result{ending: *e, status: http.StatusBadGateway, sent: f.sent}
+}
+
+// estimate fills in the usage that the provider did not tell: about four characters make a
+// token.
+func (f *feeder) estimate(e *ending) {
+	if e.usage == nil && f.sent {
+		e.usage = &Usage{Input: max(0, f.res.Request.ContentLength) / 4, Output: int64(f.s.chars+3) / 4, Estimated: true}
+	}
+}
