@@ -58,7 +58,7 @@ const signHint = "each request must prove who makes it: set principal and sign_w
 func (s *Server) locked(to route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Authority == nil {
-			if to.program != nil && !s.secure && !to.open {
+			if to.program != nil && !to.open && s.openToAll() {
 				s.failAt(w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
 				return
 			}

@@ -30,9 +30,13 @@ type Place struct {
 }
 
 const (
-	openToAll     = "without authority: required, programs use this API over a unix socket or TLS only: every user of this machine can reach a loopback address"
-	openToAllHint = "let the worker listen on a unix socket, or set authority: required"
+	openToAll     = "without authority: required, programs use this API over a unix socket, or over TLS with the worker's token: every user of this machine can reach a loopback address"
+	openToAllHint = "let the worker listen on a unix socket, or set api.tls and api.token_file, or set authority: required"
 )
+
+// openToAll reports whether callers of whom nothing is known can reach the routes for programs:
+// a unix socket serves its owner alone, and a token says that somebody may.
+func (s *Server) openToAll() bool { return !s.local && (!s.secure || s.opts.Token == "") }
 
 // programRoutes makes the routes of Options.Programs.
 func programRoutes(s *Server) (all []route) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/ed25519"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -79,6 +81,9 @@ func serve(t *testing.T, change ...func(*api.Options)) *place {
 			t.Fatal(err)
 		}
 	}
+	if p.secrets["narrow"], _, err = book.Create(t.Context(), access.Token{Name: "narrow", Owner: "ann", Roles: []access.Role{access.Operator}, Scope: []access.Verb{access.SessionMessage}, ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
+		t.Fatal(err)
+	}
 	keeper := authority.Fixed(a, time.Now)
 	keeper.Know(book)
 	opts := api.Options{
@@ -136,7 +141,7 @@ func (p *place) ask(role, method, target, body string, header ...string) reply {
 func (p *place) open(ctx context.Context, role, method, target, body string, header ...string) *http.Response {
 	p.Helper()
 	path, unix := strings.CutPrefix(p.server.Address(), "unix://")
-	tr := &http.Transport{DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if unix {
 			network, address = "unix", path
 		}
@@ -173,6 +178,9 @@ type fake struct {
 	keys []string
 	msgs []any
 	err  error
+	// gone are approvals that are not listed any more, and lists is called by each list.
+	gone  []string
+	lists func()
 }
 
 func (f *fake) took(key string, msg any) error {
@@ -208,6 +216,9 @@ func kept(id string) any {
 }
 
 func (f *fake) List(_ context.Context, in httpapi.Filter, limit int, after []byte) ([]httpapi.Listed, []byte, error) {
+	if f.lists != nil {
+		f.lists()
+	}
 	if err := f.took(string(after), in); err != nil {
 		return nil, nil, err
 	}
@@ -238,7 +249,7 @@ func (f *fake) TakeSnapshot(_ context.Context, key, id string) (protocol.Snapsho
 func (f *fake) Approvals(_ context.Context, of string, all bool, may func(string) bool) ([]protocol.Approval, error) {
 	list := []protocol.Approval{}
 	for _, id := range []string{"s1.1", "s1.2", "s2.1"} {
-		if ap := approval(id); (of == "" || of == ap.Session) && may(ap.Session) {
+		if ap := approval(id); (of == "" || of == ap.Session) && may(ap.Session) && !slices.Contains(f.gone, id) {
 			list = append(list, ap)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -340,6 +341,22 @@ func TestWithoutAnAuthorityALoopbackAddressIsRefused(t *testing.T) {
 	p := serve(t, func(o *api.Options) { o.Listen, o.Authority, o.Tokens = "127.0.0.1:0", nil, nil })
 	if r := p.ask("", "POST", "/v1/sessions", "{}"); r.status != 403 || r.problem(t).Kind != "forbidden" {
 		t.Errorf("loopback: %d %s", r.status, r.body)
+	}
+	certificate := httptest.NewTLSServer(nil)
+	defer certificate.Close()
+	overTLS := func(o *api.Options) {
+		o.Listen, o.TLS, o.Authority, o.Tokens = "127.0.0.1:0", certificate.TLS.Clone(), nil, nil
+		o.TLS.NextProtos = nil
+	}
+	p = serve(t, overTLS)
+	if r := p.ask("", "POST", "/v1/sessions/s1/close", ""); r.status != 403 || r.problem(t).Kind != "forbidden" || len(p.fake.msgs) > 0 {
+		t.Errorf("loopback with TLS: %d %s, %v", r.status, r.body, p.fake.msgs)
+	}
+	p = serve(t, overTLS, func(o *api.Options) { o.Token = "secret" })
+	for token, status := range map[string]int{"Bearer secret": 202, "Bearer guess": 401, "": 401} {
+		if r := p.ask("", "POST", "/v1/sessions/s1/close", "", "Authorization", token); r.status != status {
+			t.Errorf("loopback with TLS and a token, called with %q: %d %s", token, r.status, r.body)
+		}
 	}
 	p = serve(t, func(o *api.Options) { o.Authority, o.Tokens = nil, nil })
 	if r := p.ask("", "POST", "/v1/sessions", "{}"); r.status != 201 {
