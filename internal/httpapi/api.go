@@ -34,6 +34,7 @@ type API struct {
 	huma     huma.API
 	mux      *http.ServeMux
 	places   []api.Place
+	lists    lists
 }
 
 var _ api.Programs = (*API)(nil)

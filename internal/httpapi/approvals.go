@@ -3,8 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"slices"
-	"strings"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -52,19 +50,18 @@ func (a *API) approvals(ctx context.Context, in *approvalsInput) (*Body[Page[pro
 			return nil, problem(http.StatusForbidden, "forbidden", "session "+in.Session+" does not exist, or you may not read it", "`ctl access why` says which bindings were looked at")
 		}
 	}
+	leave, err := a.lists.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	list, err := a.sessions.Approvals(ctx, in.Session, in.All, func(session string) bool { return a.records.MayRead(ctx, session) })
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(list, func(x, y protocol.Approval) int {
-		if c := x.AskedAt.Compare(y.AskedAt); c != 0 {
-			return c
-		}
-		return strings.Compare(x.ID, y.ID)
-	})
 	of := "approvals " + in.Session
 	if in.All {
 		of += " all"
 	}
-	return answer(pageOf(in.Paged, of, list, func(ap protocol.Approval) string { return ap.ID }))
+	return answer(pageByTime(in.Paged, of, list, func(ap protocol.Approval) mark { return mark{ap.AskedAt, ap.ID} }))
 }

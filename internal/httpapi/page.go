@@ -1,8 +1,12 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/base64"
 	"encoding/json"
+	"slices"
+	"strings"
+	"time"
 )
 
 // Paged are the parameters of a list.
@@ -51,6 +55,43 @@ func (p Paged) after(of string) ([]byte, error) {
 		return nil, badInput("cursor: it belongs to another list, or to other filters: begin again without one")
 	}
 	return c.After, nil
+}
+
+// A mark is where a list goes on that is ordered by time and id: after that item, which may have
+// left the list.
+type mark struct {
+	At time.Time `json:"at"`
+	ID string    `json:"id"`
+}
+
+func (m mark) compare(n mark) int {
+	return cmp.Or(m.At.Compare(n.At), strings.Compare(m.ID, n.ID))
+}
+
+// pageByTime sorts a list whose items may vanish, and cuts a page out of it.
+func pageByTime[T any](p Paged, of string, all []T, markOf func(T) mark) (Page[T], error) {
+	after, err := p.after(of)
+	if err != nil {
+		return Page[T]{}, err
+	}
+	slices.SortStableFunc(all, func(x, y T) int { return markOf(x).compare(markOf(y)) })
+	if after != nil {
+		var m mark
+		if json.Unmarshal(after, &m) != nil || m.ID == "" {
+			return Page[T]{}, badInput("cursor: it is of an earlier release: begin again without one")
+		}
+		all = slices.DeleteFunc(all, func(v T) bool { return markOf(v).compare(m) <= 0 })
+	}
+	end := min(p.Limit, len(all))
+	page := Page[T]{Items: append([]T{}, all[:end]...)}
+	if end < len(all) {
+		raw, err := json.Marshal(markOf(all[end-1]))
+		if err != nil {
+			return page, err
+		}
+		page.Cursor = cursor{of, raw}.String()
+	}
+	return page, nil
 }
 
 // pageOf cuts a page out of a whole list, whose items have ids.

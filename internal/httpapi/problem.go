@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/danielgtaylor/huma/v2"
 
@@ -28,12 +30,23 @@ type Problem struct {
 	Detail string `json:"detail" doc:"what failed, and why"`
 	Kind   string `json:"kind" doc:"a word for programs, the same as ctl's error kind"`
 	Hint   string `json:"hint,omitempty" doc:"what to do"`
+
+	after time.Duration // in Retry-After
 }
 
 func (p *Problem) Error() string { return p.Detail }
 
 // GetStatus implements huma.StatusError.
 func (p *Problem) GetStatus() int { return p.Status }
+
+// GetHeaders implements huma.HeadersError.
+func (p *Problem) GetHeaders() http.Header {
+	h := http.Header{}
+	if p.after > 0 {
+		h.Set("Retry-After", strconv.Itoa(int((p.after+time.Second-1)/time.Second)))
+	}
+	return h
+}
 
 // ContentType implements huma.ContentTypeFilter.
 func (p *Problem) ContentType(string) string { return problemType }

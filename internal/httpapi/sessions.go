@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -133,6 +134,13 @@ func (a *API) list(ctx context.Context, in *listInput) (*Body[Page[Session]], er
 	if err != nil {
 		return nil, err
 	}
+	leave, err := a.lists.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
 	list, next, err := a.sessions.List(ctx, in.Filter, in.Limit, after)
 	if err != nil {
 		return nil, err
@@ -141,6 +149,9 @@ func (a *API) list(ctx context.Context, in *listInput) (*Body[Page[Session]], er
 	for _, l := range list {
 		if a.records.MayRead(ctx, l.ID) {
 			page.Items = append(page.Items, Session{l.View})
+		}
+		if ctx.Err() != nil { // what was not looked at must not count as forbidden
+			return nil, errkind.TimedOut("list sessions: not known in %s which of them you may read", listTime).Hinted("ask for fewer with limit")
 		}
 	}
 	return answer(page, nil)
