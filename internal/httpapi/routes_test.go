@@ -131,6 +131,7 @@ var requests = []struct {
 	{"GET", "/v1/approvals", "", "", 200, everybody},
 	{"GET", "/v1/approvals/{id}", "/v1/approvals/s1.1", "", 200, everybody},
 	{"POST", "/v1/approvals/{id}/decision", "/v1/approvals/s1.1/decision", `{"digest":"` + digest + `","outcome":"accept"}`, 200, []string{"approver"}},
+	{"POST", "/v1/approvals/{id}/decision", "/v1/approvals/s1.1/decision", `{"digest":"` + digest + `","outcome":"revise","answers":{"comments":"shorter"}}`, 200, []string{"approver"}},
 }
 
 var everybody = []string{"viewer", "operator", "approver"}

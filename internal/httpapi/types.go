@@ -39,9 +39,35 @@ type StartSession struct {
 	OnLimit        string           `json:"on_limit,omitempty" enum:"fail,wait,switch" doc:"when the account's limit ends a turn"`
 	OnHostLost     string           `json:"on_host_lost,omitempty" enum:"wait,move" doc:"when the host stays out of reach; wait by default"`
 	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker"`
+	LostAfter      string           `json:"lost_after,omitempty" doc:"a host that cannot be reached for so long is lost; 5m by default"`
+	OnAuth         string           `json:"on_auth,omitempty" enum:"retry,ask" doc:"when a turn got no access token in time; retry by default with a broker"`
+	Snapshot       *KeepSnapshots   `json:"snapshot,omitempty" doc:"what is kept of the session, and when"`
 	Tools          []string         `json:"tools,omitempty" maxItems:"16" doc:"our tools that codex may call: ask_human, deliver, finish, report_progress"`
+	Verdict        bool             `json:"deliver_verdict,omitempty" doc:"somebody judges each file that codex delivers: accept, revise with comments, or decline; needs the tool deliver"`
+	Children       *MayStart        `json:"children,omitempty" doc:"the agent may start sessions with the tools start_session and wait_session"`
 	Instructions   string           `json:"instructions,omitempty" doc:"the session's part of AGENTS.md"`
 	Developer      string           `json:"developer_instructions,omitempty" doc:"instructions in the role of the developer"`
+	Base           string           `json:"base_instructions,omitempty" doc:"replaces codex's own base instructions"`
+	Personality    string           `json:"personality,omitempty" doc:"how codex speaks: none, friendly or pragmatic (codex before 0.169)"`
+}
+
+// KeepSnapshots says what snapshots of a session hold, and when they are taken.
+type KeepSnapshots struct {
+	Work    string   `json:"work,omitempty" enum:"full,git,none" doc:"beside the conversation; full, the whole work folder, by default"`
+	Exclude []string `json:"exclude,omitempty" maxItems:"64" doc:"patterns of gitignore for what is left out"`
+	When    string   `json:"when,omitempty" enum:"turn,close,off" doc:"turn, after each turn, by default; with off the session cannot park or move"`
+	Every   string   `json:"every,omitempty" doc:"also so often within long turns, such as 30m"`
+}
+
+// MayStart says which sessions the agent of a session may start.
+type MayStart struct {
+	Max       int      `json:"max" minimum:"1" maximum:"64" doc:"so many, at all depths together"`
+	Depth     int      `json:"depth,omitempty" minimum:"1" maximum:"3" doc:"how deep the tree may be; 1 by default"`
+	Hosts     []string `json:"hosts,omitempty" doc:"hosts that the agent may choose; otherwise as in this session"`
+	Seeds     []string `json:"seeds,omitempty" doc:"seeds that the agent may choose"`
+	SeedPools []string `json:"seed_pools,omitempty" doc:"seed pools that the agent may choose"`
+	Models    []string `json:"models,omitempty" doc:"models that the agent may choose"`
+	Keep      bool     `json:"keep,omitempty" doc:"they go on when this session ends"`
 }
 
 // Started names a session that was started.
@@ -75,7 +101,7 @@ type Filter struct {
 // DecideApproval decides an approval.
 type DecideApproval struct {
 	Digest      string          `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"the digest of the approval; the decision counts only for the request with this digest"`
-	Outcome     string          `json:"outcome" enum:"accept,decline,cancel,answer,grant,amend"`
+	Outcome     string          `json:"outcome" enum:"accept,decline,cancel,answer,revise,grant,amend" doc:"revise sends a deliverable back, with answers {\"comments\": …}"`
 	Scope       string          `json:"scope,omitempty" enum:"once,session" doc:"once by default"`
 	Reason      string          `json:"reason,omitempty" doc:"why, for the record"`
 	Answers     json.RawMessage `json:"answers,omitempty" doc:"by question id: a text, or a list of texts; never a secret"`

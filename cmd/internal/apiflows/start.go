@@ -44,7 +44,7 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 		}
 		input.First, out.N, out.MessageID = &m, 1, m.ID
 	}
-	for what, g := range map[string]**protocol.GivenText{"instructions": &input.Options.Agents} {
+	for what, g := range map[string]**protocol.GivenText{"instructions": &input.Options.Agents, "base": &input.Options.Base} {
 		if err := b.keepGiven(ctx, id, key, what, g); err != nil {
 			return out, err
 		}
@@ -99,6 +99,16 @@ func options(in httpapi.StartSession) (session.Options, error) {
 		Model: in.Model, Effort: in.Effort, Sandbox: in.Sandbox, ApprovalPolicy: in.ApprovalPolicy, Policy: in.Policy,
 		OnInterrupt: in.OnInterrupt, OnLimit: in.OnLimit, OnHostLost: in.OnHostLost, Tools: in.Tools,
 		Agents: protocol.Give(in.Instructions), Instructions: in.Developer, CloseAfter: in.CloseAfter,
+		Verdict: in.Verdict, OnAuth: in.OnAuth, Base: protocol.Give(in.Base), Personality: in.Personality,
+	}
+	if s := in.Snapshot; s != nil {
+		opt.Snapshot = protocol.SnapshotOptions{Work: s.Work, Exclude: s.Exclude, When: s.When}
+		if err := duration("snapshot.every", s.Every, &opt.Snapshot.Every); err != nil {
+			return opt, err
+		}
+	}
+	if c := in.Children; c != nil {
+		opt.Children = &protocol.Children{Max: c.Max, Depth: c.Depth, Hosts: c.Hosts, Seeds: c.Seeds, SeedPools: c.SeedPools, Models: c.Models, Keep: c.Keep}
 	}
 	if in.Priority != protocol.DefaultPriority {
 		opt.Priority = in.Priority
@@ -115,7 +125,7 @@ func options(in httpapi.StartSession) (session.Options, error) {
 	for _, d := range []struct {
 		field, text string
 		to          *time.Duration
-	}{{"approval_timeout", in.Expiry, &opt.Expiry}, {"turn_timeout", in.TurnTimeout, &opt.TurnTimeout}, {"park_after", in.ParkAfter, &opt.ParkAfter}, {"ttl", in.TTL, &opt.TTL}} {
+	}{{"approval_timeout", in.Expiry, &opt.Expiry}, {"turn_timeout", in.TurnTimeout, &opt.TurnTimeout}, {"park_after", in.ParkAfter, &opt.ParkAfter}, {"ttl", in.TTL, &opt.TTL}, {"lost_after", in.LostAfter, &opt.LostAfter}} {
 		if err := duration(d.field, d.text, d.to); err != nil {
 			return opt, err
 		}
@@ -137,8 +147,10 @@ func options(in httpapi.StartSession) (session.Options, error) {
 			return opt, errkind.Usage("budget: %v", err)
 		}
 	}
-	if err := opt.Agents.Check("instructions", nil); in.Instructions != "" && err != nil {
-		return opt, errkind.Usage("%v", err)
+	for what, g := range map[string]*protocol.GivenText{"instructions": opt.Agents, "base_instructions": opt.Base} {
+		if err := g.Check(what, nil); err != nil {
+			return opt, errkind.Usage("%v", err)
+		}
 	}
 	return opt, flows.Startable(opt)
 }
