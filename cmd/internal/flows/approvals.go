@@ -3,7 +3,6 @@ package flows
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -66,10 +65,7 @@ func DecidedBy(seen protocol.SessionDetail, session string, d protocol.Decide) p
 	}
 	ap.State = protocol.ApprovalDecided
 	ap.Decision = &protocol.Decision{Outcome: d.Outcome, By: d.By, Reason: d.Reason, Scope: cmp.Or(d.Scope, "once"), At: time.Now().UTC(),
-		AnswersBlob: d.AnswersBlob, Grant: d.Grant}
-	if d.Answers != nil {
-		_ = json.Unmarshal(d.Answers, &ap.Decision.Answers) // cannot fail: setAnswers made it
-	}
+		Answers: AnswersOf(d.Answers), AnswersBlob: d.AnswersBlob, Grant: d.Grant}
 	return ap
 }
 

@@ -1,7 +1,6 @@
 package flows
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -163,21 +162,6 @@ func StillOpen(doing string, ap protocol.Approval, d protocol.Decide) error {
 		return errkind.Refused("%s: the digest does not match the request (%.12s…); look at the request again", doing, ap.Digest)
 	}
 	return nil
-}
-
-// Ours refuses a decision that was kept for a worker, if another one was recorded meanwhile
-// or codex has withdrawn the request.
-func Ours(doing string, ap protocol.Approval, d protocol.Decide) error {
-	was := ap.Decision
-	switch {
-	case was == nil && ap.State == protocol.ApprovalVoid:
-		return errkind.Refused("%s: it is %s", doing, ap.State)
-	case was != nil && was.Signed && was.Outcome == d.Outcome && was.Scope == cmp.Or(d.Scope, "once"):
-		return nil // By names the signer
-	case was == nil || was.Outcome == d.Outcome && was.By == d.By && was.Reason == d.Reason && was.Scope == cmp.Or(d.Scope, "once"):
-		return nil
-	}
-	return errkind.Refused("%s: already decided: %s by %s", doing, was.Outcome, was.By)
 }
 
 // Pick returns the approval with an id.

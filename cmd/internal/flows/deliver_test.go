@@ -57,6 +57,36 @@ func TestADecisionThatCameSecondIsRefused(t *testing.T) {
 	}
 }
 
+// The same outcome is not the same decision: the answers or the grant may be others'.
+func TestADecisionWithOtherAnswersIsNotOurs(t *testing.T) {
+	asked := protocol.Approval{ID: "s1.1", Questions: []protocol.Question{{ID: "colour"}, {ID: "size", Default: "m"}, {ID: "pin", Secret: true, Optional: true}}}
+	for what, c := range map[string]struct {
+		mine  protocol.Decide
+		there protocol.Decision
+		ours  bool
+	}{
+		"the same":             {protocol.Decide{Outcome: "answer", Answers: []byte(`{"colour":"red"}`)}, protocol.Decision{Outcome: "answer", Answers: map[string][]string{"colour": {"red"}, "size": {"m"}}}, true},
+		"as a list":            {protocol.Decide{Outcome: "answer", Answers: []byte(`{"colour":["red"],"size":"m"}`)}, protocol.Decision{Outcome: "answer", Answers: map[string][]string{"colour": {"red"}, "size": {"m"}}}, true},
+		"other answers":        {protocol.Decide{Outcome: "answer", Answers: []byte(`{"colour":"red"}`)}, protocol.Decision{Outcome: "answer", Answers: map[string][]string{"colour": {"blue"}, "size": {"m"}}}, false},
+		"other comments":       {protocol.Decide{Outcome: "revise", Answers: []byte(`{"comments":"shorter"}`)}, protocol.Decision{Outcome: "revise", Answers: map[string][]string{"comments": {"longer"}}}, false},
+		"the same secrets":     {protocol.Decide{Outcome: "answer", AnswersBlob: "b1", Answers: []byte(`{"colour":"red"}`)}, protocol.Decision{Outcome: "answer", AnswersBlob: "b1", Answers: map[string][]string{"colour": {"red"}}}, true},
+		"other secrets":        {protocol.Decide{Outcome: "answer", AnswersBlob: "b1"}, protocol.Decision{Outcome: "answer", AnswersBlob: "b2"}, false},
+		"the same grant":       {protocol.Decide{Outcome: "grant", Grant: []byte(`{"a":1, "b":[2]}`)}, protocol.Decision{Outcome: "grant", Grant: []byte(`{"b":[2],"a":1}`)}, true},
+		"another grant":        {protocol.Decide{Outcome: "grant", Grant: []byte(`{"a":1}`)}, protocol.Decision{Outcome: "grant", Grant: []byte(`{"a":2}`)}, false},
+		"nothing, as an empty": {protocol.Decide{Outcome: "accept", Grant: []byte(`{}`), Answers: []byte(`{}`)}, protocol.Decision{Outcome: "accept"}, true},
+	} {
+		for _, signed := range []bool{false, true} {
+			ap, mine := asked, c.mine
+			there := c.there
+			there.Signed, there.Scope, there.By, mine.By = signed, "once", "ann", "ann"
+			ap.Decision = &there
+			if code := refusalCode(Ours("decide", ap, mine)); (code == 0) != c.ours || code != 0 && code != errkind.ExitRefused {
+				t.Errorf("%s, signed %v: exit %d", what, signed, code)
+			}
+		}
+	}
+}
+
 func refusalCode(err error) int {
 	if err == nil {
 		return 0
