@@ -36,7 +36,8 @@
 // workflows for the principal so proved. It signs these commands with the key of its worker,
 // and names the principal and the groups of their certificate. Each workflow judges the
 // command again, and its audit record has the signature. With authority: local, whoever reaches
-// the unix socket is the owner of the stack. A loopback address is refused then.
+// the unix socket is the owner of the stack, and so is whoever has the worker's token, over TLS.
+// Without either, the API is refused: every user of the machine can reach a loopback address.
 //
 // # The same request again
 //
@@ -45,7 +46,8 @@
 // principal and key. So a repetition has the same result, at any worker, also after the worker
 // that took the first one has died, and while the first one is still on its way. The same key
 // with other content is refused with status 422. A key is known for as long as Temporal keeps
-// ended workflows.
+// ended workflows. A session knows ids of its newest messages and requests, beyond the end of a
+// run: see [fairlead.dev/fairlead/internal/protocol.KeepRequests].
 //
 // # Errors
 //

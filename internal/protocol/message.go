@@ -88,12 +88,15 @@ type Decide struct {
 	// Signature is an armored `ssh-keygen -Y sign` signature of this message's
 	// sshsig.Decision.
 	Signature string `json:"signature,omitempty"`
+	Request   string `json:"request,omitempty"` // see Requested
 }
 
 // Interrupt ends the running turn.
 type Interrupt struct {
 	By     string `json:"by,omitempty"`
 	Reason string `json:"reason,omitempty"`
+	// Request is the sender's id of the request; see Requested.
+	Request string `json:"request,omitempty"`
 }
 
 // Close ends the session.
@@ -123,7 +126,8 @@ type Budget struct {
 
 // Park makes an idle session give back host and seed until the next message.
 type Park struct {
-	By string `json:"by,omitempty"`
+	By      string `json:"by,omitempty"`
+	Request string `json:"request,omitempty"` // see Requested
 }
 
 // Resume brings back a parked session, moves an idle one, or lets one whose host is lost
@@ -131,12 +135,15 @@ type Park struct {
 type Resume struct {
 	Host string `json:"host,omitempty"` // default: the former one, or any suitable one
 	By   string `json:"by,omitempty"`
+	// Request is the sender's id of the request; see Requested.
+	Request string `json:"request,omitempty"`
 }
 
 // TakeSnapshot asks for a snapshot. The session's view, not the answer, shows the result of
 // snapshot N.
 type TakeSnapshot struct {
-	By string `json:"by,omitempty"`
+	By      string `json:"by,omitempty"`
+	Request string `json:"request,omitempty"` // see Requested
 }
 
 // SnapshotAccepted answers TakeSnapshot.

@@ -359,6 +359,8 @@ type SessionDetail struct {
 	Approvals []Approval  `json:"approvals"`
 	Turns     []TurnView  `json:"turns"`
 	Seq       int64       `json:"seq"`
+	// Taken are the newest requests with an id that the session has taken.
+	Taken []TakenRequest `json:"taken,omitempty"`
 }
 
 // ContextView is the use of the context window, in tokens.

@@ -28,7 +28,7 @@ func (s *parkingPart) checkArchive(a protocol.Archive) error {
 	if len(s.st.Queue) > 0 {
 		return kit.Refuse(protocol.RefusedState, "session %s has %d messages queued: take them back, or let them have their turns, then archive it", s.id, len(s.st.Queue))
 	}
-	return s.checkPark(protocol.Park(a))
+	return s.checkPark(protocol.Park{By: a.By})
 }
 
 // takeArchive parks and archives a session. It does not use codex's own thread/archive,

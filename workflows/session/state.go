@@ -26,6 +26,7 @@ type State struct {
 	parkState
 	endState
 	commandState
+	requestState
 	auditState
 	followState
 	childState

@@ -265,7 +265,7 @@ func (s *viewsPart) view() protocol.SessionView {
 }
 
 func (s *viewsPart) detail() protocol.SessionDetail {
-	d := protocol.SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq}
+	d := protocol.SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq, Taken: s.st.Requests}
 	if s.st.Layout != nil {
 		d.Layout = *s.st.Layout
 	}

@@ -5,11 +5,16 @@ import (
 	"encoding/json"
 	"errors"
 	"slices"
+	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
+
+// approvalsWait bounds a list of approvals, which asks each session.
+const approvalsWait = time.Minute
 
 // Approvals implements httpapi.Sessions.
 func (b *Backend) Approvals(ctx context.Context, session string, all bool, may func(string) bool) ([]protocol.Approval, error) {
@@ -17,7 +22,13 @@ func (b *Backend) Approvals(ctx context.Context, session string, all bool, may f
 	if err != nil {
 		return nil, err
 	}
-	return t.Approvals(ctx, session, all, may)
+	ctx, cancel := context.WithTimeout(ctx, approvalsWait)
+	defer cancel()
+	list, err := t.Approvals(ctx, session, all, may)
+	if ctx.Err() == context.DeadlineExceeded { // what may read then is not known
+		return nil, errkind.TimedOut("list approvals: not all sessions answered within %s", approvalsWait).Hinted("name a session")
+	}
+	return list, err
 }
 
 // Approval implements httpapi.Sessions.
@@ -61,15 +72,23 @@ func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap
 	if err != nil {
 		return ap, err
 	}
-	msg := flows.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, UpdateID: own, Msg: d, Again: true, Check: flows.Decidable(doing, d)}
+	request := ""
+	if key != "" {
+		request = own
+	}
+	msg := flows.Delivery{Doing: doing, Session: session, Name: protocol.SignalDecide, UpdateID: own, Msg: withRequest(d, request), Again: true, Check: flows.Decidable(doing, d)}
 	seen, live, lookErr := msg.Look(ctx, t)
+	if lookErr == nil && protocol.Took(seen.Taken, msg.Name, d.By, request) != nil {
+		return flows.Pick(seen.Approvals, doing, d.Approval)
+	}
 	if err := public(doing, seen, d, lookErr); err != nil {
 		return ap, err
 	}
-	kept, err := msg.Send(ctx, t, seen, live, lookErr, &ap)
+	kept, err := sendOnce(ctx, t, msg, request, d, seen, live, lookErr, &ap)
 	if key != "" && err != nil && errkind.ExitCode(err) == errkind.ExitRefused {
-		// The session may have continued as new since the first request with this key.
-		if was, perr := flows.Pick(seen.Approvals, doing, d.Approval); perr == nil && was.Decision != nil && flows.Ours(doing, was, d) == nil {
+		// The session may have continued as new since the first request with this key, and its
+		// worker may not know ids of requests.
+		if was, perr := flows.Pick(seen.Approvals, doing, d.Approval); perr == nil && decidedAs(doing, was, d) {
 			return was, nil
 		}
 	}
@@ -80,6 +99,11 @@ func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap
 		return flows.DecidedBy(seen, session, d), nil
 	}
 	return ap, flows.Ours(doing, ap, d)
+}
+
+// decidedAs reports whether an approval was decided by the principal of d, and as d says.
+func decidedAs(doing string, ap protocol.Approval, d protocol.Decide) bool {
+	return ap.Decision != nil && flows.Ours(doing, ap, d) == nil && slices.Contains(strings.Split(ap.Decision.By, ", "), d.By)
 }
 
 // public refuses answers that may be secret: Temporal keeps them.

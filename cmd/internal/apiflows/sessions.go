@@ -138,31 +138,39 @@ func (b *Backend) Tell(ctx context.Context, key, id string, msg any) (any, error
 	}
 	d := flows.Delivery{Session: id, Check: func(protocol.SessionDetail) error { return nil }}
 	by := b.by(ctx)
+	plain, request := msg, ""
 	switch m := msg.(type) {
 	case protocol.Interrupt:
 		m.By = by
-		d.Doing, d.Name, d.Msg = "interrupt session "+id, protocol.SignalInterrupt, m
+		d.Doing, d.Name, plain = "interrupt session "+id, protocol.SignalInterrupt, m
 		d.Check = flows.TurnRuns(d.Doing)
 	case protocol.Close:
 		m.By = by
-		d.Doing, d.Name, d.Msg, d.Again = "close session "+id, protocol.SignalClose, m, true
+		d.Doing, d.Name, plain, d.Again = "close session "+id, protocol.SignalClose, m, true
 	case protocol.Park:
 		m.By = by
-		d.Doing, d.Name, d.Msg = "park session "+id, protocol.SignalPark, m
+		d.Doing, d.Name, plain = "park session "+id, protocol.SignalPark, m
 		d.Check = flows.TakesMore(d.Doing)
 	case protocol.Resume:
 		m.By = by
-		d.Doing, d.Name, d.Msg = "resume session "+id, protocol.SignalResume, m
+		d.Doing, d.Name, plain = "resume session "+id, protocol.SignalResume, m
 		d.Check = flows.TakesMore(d.Doing)
 	default:
 		return nil, errkind.Failed("a session is told no %T", msg)
 	}
-	if d.UpdateID, err = b.again(ctx, t, key, d.Name, id, d.Doing, d.Msg); err != nil {
+	if d.UpdateID, err = b.again(ctx, t, key, d.Name, id, d.Doing, plain); err != nil {
 		return nil, err
 	}
+	if key != "" {
+		request = d.UpdateID
+	}
+	d.Msg = withRequest(plain, request)
 	seen, live, lookErr := d.Look(ctx, t)
 	v := seen.View
-	if _, err := d.Send(ctx, t, seen, live, lookErr, &v); err != nil {
+	if lookErr == nil && protocol.Took(seen.Taken, d.Name, by, request) != nil {
+		return flows.AsKnown(v), nil
+	}
+	if _, err := sendOnce(ctx, t, d, request, plain, seen, live, lookErr, &v); err != nil {
 		return nil, err
 	}
 	return flows.AsKnown(v), nil
@@ -180,7 +188,16 @@ func (b *Backend) TakeSnapshot(ctx context.Context, key, id string) (acc protoco
 		return acc, err
 	}
 	acc.Session = id
-	msg := flows.Delivery{Doing: doing, Session: id, Name: protocol.SignalSnapshot, UpdateID: own, Msg: protocol.TakeSnapshot{By: b.by(ctx)}, Check: flows.TakesMore(doing)}
-	_, err = msg.Deliver(ctx, t, &acc)
+	plain, request := protocol.TakeSnapshot{By: b.by(ctx)}, ""
+	if key != "" {
+		request = own
+	}
+	msg := flows.Delivery{Doing: doing, Session: id, Name: protocol.SignalSnapshot, UpdateID: own, Msg: withRequest(plain, request), Check: flows.TakesMore(doing)}
+	seen, live, lookErr := msg.Look(ctx, t)
+	if was := protocol.Took(seen.Taken, msg.Name, plain.By, request); lookErr == nil && was != nil {
+		acc.N = was.N
+		return acc, nil
+	}
+	_, err = sendOnce(ctx, t, msg, request, plain, seen, live, lookErr, &acc)
 	return acc, err
 }

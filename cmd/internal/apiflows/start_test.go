@@ -18,6 +18,9 @@ func TestAStartHasTheOptionsOfCtlsFlags(t *testing.T) {
 	opt, err := options(httpapi.StartSession{
 		Labels: []string{"os=linux", "mem>=32"}, Seed: "team", Priority: 3, Credentials: "planted", Expiry: "2h", StartTimeout: "0s",
 		Instructions: "be brief", Developer: "and kind", Budget: &protocol.Budget{Tokens: &tokens},
+		Tools: []string{"deliver"}, Verdict: true, LostAfter: "10m", OnAuth: "ask", Base: "be codex", Personality: "friendly",
+		Snapshot: &httpapi.KeepSnapshots{Work: "git", Exclude: []string{"tmp"}, When: "close", Every: "30m"},
+		Children: &httpapi.MayStart{Max: 3, Depth: 2, Models: []string{"m"}, Keep: true},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -25,6 +28,15 @@ func TestAStartHasTheOptionsOfCtlsFlags(t *testing.T) {
 	if opt.Labels["os"] != "linux" || len(opt.Select) != 1 || opt.Priority != 0 || opt.Credentials != "" || opt.Expiry != 2*time.Hour ||
 		opt.StartTimeout == nil || *opt.StartTimeout != 0 || opt.Agents.Text != "be brief" || opt.Instructions != "and kind" || opt.Tokens != 5 {
 		t.Errorf("options %+v", opt)
+	}
+	if !opt.Verdict || opt.LostAfter != 10*time.Minute || opt.OnAuth != "ask" || opt.Base.Text != "be codex" || opt.Personality != "friendly" {
+		t.Errorf("options %+v", opt)
+	}
+	if s := opt.Snapshot; s.Work != "git" || s.When != "close" || s.Every != 30*time.Minute || len(s.Exclude) != 1 {
+		t.Errorf("snapshots %+v", s)
+	}
+	if c := opt.Children; c.Max != 3 || c.Depth != 2 || len(c.Models) != 1 || !c.Keep {
+		t.Errorf("children %+v", c)
 	}
 }
 
@@ -35,6 +47,8 @@ func TestAStartThatASessionWouldRefuseIsRefusedAtOnce(t *testing.T) {
 		"turn_timeout: \"soon\"":       {TurnTimeout: "soon"},
 		"ttl must be greater than 0":   {TTL: "0s"},
 		"budget.by":                    {Budget: &protocol.Budget{By: "eve"}},
+		"does not offer the tool":      {Verdict: true},
+		"snapshot.every: \"often\"":    {Snapshot: &httpapi.KeepSnapshots{Every: "often"}},
 		"both seed s and seed pool p":  {Seed: "s", SeedPool: "p"},
 		"is not an absolute path":      {Dir: "relative"},
 		"the session would be refused": {Tools: []string{"hammer"}},
@@ -63,6 +77,20 @@ func TestASecretAnswerIsNotPutIntoADecision(t *testing.T) {
 	}
 	if err := public("answer", protocol.SessionDetail{}, decide(`{"password":"hunter2"}`), errors.New("nobody answers")); errkind.ExitCode(err) != errkind.ExitUnreachable {
 		t.Errorf("unread questions: %v", err)
+	}
+}
+
+// A key says that a request is repeated, so a decision of somebody else is no success.
+func TestASignedDecisionOfSomebodyElseIsNotOnesOwn(t *testing.T) {
+	d := protocol.Decide{Approval: "s1.1", Outcome: "accept", By: "ann"}
+	for by, own := range map[string]bool{"ann": true, "bob, ann": true, "bob": false, "joann": false} {
+		ap := protocol.Approval{ID: "s1.1", Decision: &protocol.Decision{Outcome: "accept", Scope: "once", By: by, Signed: true}}
+		if got := decidedAs("accept", ap, d); got != own {
+			t.Errorf("decided by %s: own is %v", by, got)
+		}
+	}
+	if decidedAs("accept", protocol.Approval{ID: "s1.1"}, d) {
+		t.Error("nobody has decided")
 	}
 }
 
