@@ -202,9 +202,8 @@ func (s *childrenPart) startDue() {
 		if err == nil {
 			err = s.opt.Children.Allows(args, s.opt.Children.Max-s.st.Child.Used)
 		}
-		if err == nil && args.ReadOnly && s.opt.Confine.Profile != "" {
-			// A read-only session may read all, and a profile may hide something.
-			err = errors.New("read_only does not go with the permission profile of this session, which each child keeps: leave read_only out")
+		if err == nil {
+			err = keepsProfile(s.opt, args)
 		}
 		var in Input
 		var fut workflow.Future
@@ -248,6 +247,15 @@ func encoded(v any) string {
 		return "{}"
 	}
 	return string(text)
+}
+
+// keepsProfile returns an error if a child would be free of its parent's permission profile. A
+// read-only session may read all, and a profile may hide something.
+func keepsProfile(o Options, a protocol.StartChild) error {
+	if a.ReadOnly && o.Confine.Profile != "" {
+		return errors.New("read_only does not go with the permission profile of this session, which each child keeps: leave read_only out")
+	}
+	return nil
 }
 
 func (s *childrenPart) childOptions(a protocol.StartChild) Options {
