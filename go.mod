@@ -7,9 +7,12 @@ require (
 	charm.land/bubbletea/v2 v2.1.1 // ctl's pager and inbox
 	charm.land/glamour/v2 v2.0.1 // Markdown of the agent's messages on a terminal
 	filippo.io/age v1.3.2
+	github.com/alexedwards/scs/v2 v2.9.0 // logins of the console
 	github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager v0.4.3
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/charmbracelet/x/ansi v0.11.9 // how wide a text is on a terminal
+	github.com/chromedp/cdproto v0.159.0 // with chromedp
+	github.com/chromedp/chromedp v0.23.0 // tests of the console in a real Chromium
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/danielgtaylor/huma/v2 v2.37.2 // the API for programs: OpenAPI 3.1, checked requests, RFC 9457
 	github.com/go-jose/go-jose/v4 v4.1.9
@@ -145,6 +148,10 @@ require (
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gotest.tools/gotestsum v1.13.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
+)
+
+require (
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 )
 
 tool (

@@ -61,6 +61,7 @@ programs() {
 		tmux tmux
 		ps procps
 		npm npm
+		chromium chromium
 	EOF
 	[ -n "$missing" ] || return 0
 	have apt-get || die "missing:$missing (Debian's package names); this system has no apt-get, install them by its own means"

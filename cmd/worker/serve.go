@@ -127,6 +127,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer server.Close()
+	closeConsole, err := serveConsole(ctx, conf, server, blobs, log)
+	if err != nil {
+		return err
+	}
+	defer closeConsole()
 	address := conf.API.Address
 	if address == "" {
 		address = server.Address()

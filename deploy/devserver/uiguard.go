@@ -118,7 +118,7 @@ func (g *guard) logIn(w http.ResponseWriter, r *http.Request) {
 }
 
 func (g *guard) refuse(w http.ResponseWriter, r *http.Request, why string) {
-	const what = "Run `ctl ui` on this machine, as the user who ran `ctl up`. It gives you a link."
+	const what = "Run `ctl ui --temporal` on this machine, as the user who ran `ctl up`. It gives you a link."
 	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
 		http.Error(w, why+" "+what, http.StatusUnauthorized)
 		return

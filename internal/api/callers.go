@@ -30,6 +30,14 @@ type callers struct {
 	nonces    nonces
 }
 
+// proveAny is prove, and takes the word of this process for requests from inside.
+func (j *callers) proveAny(r *http.Request, to route) (*caller, error) {
+	if p := insideOf(r); p != nil {
+		return j.vouched(p)
+	}
+	return j.prove(r, to)
+}
+
 // prove verifies who makes a request. With an error, the caller is only what is known so far,
 // for the audit record: it may be nil, and has no rights.
 func (j *callers) prove(r *http.Request, to route) (*caller, error) {

@@ -58,14 +58,14 @@ const signHint = "each request must prove who makes it: set principal and sign_w
 func (s *Server) locked(to route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Authority == nil {
-			if to.program != nil && !to.open && s.openToAll() {
+			if to.program != nil && !to.open && s.openToAll() && insideOf(r) == nil {
 				s.failAt(w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
 				return
 			}
 			to.serve(s, w, r)
 			return
 		}
-		c, err := s.callers.prove(r, to)
+		c, err := s.callers.proveAny(r, to)
 		if err != nil {
 			var e *Error
 			if to.open && !(errors.As(err, &e) && e.Kind == ErrOtherWorker) {

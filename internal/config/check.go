@@ -54,6 +54,7 @@ func (c *Config) check() []Problem {
 	if c.API.ReadTokenFile != "" && c.API.TokenFile == "" {
 		add("api.read_token_file", "without api.token_file, the API needs no token: set that, too")
 	}
+	p = append(p, c.checkConsole()...)
 	if c.TokenFile != "" && c.Authority != AuthorityRequired {
 		add("token_file", "an API token is only used with authority: required")
 	}

@@ -13,6 +13,7 @@ type Config struct {
 	Zone      string    `yaml:"zone"`
 	Store     Store     `yaml:"store"`
 	API       API       `yaml:"api"`
+	Console   Console   `yaml:"console"`
 	Codex     Codex     `yaml:"codex"`
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
@@ -118,6 +119,28 @@ type API struct {
 	// A host:port needs a token and, unless it is loopback, TLS.
 	CodecListen  string   `yaml:"codec_listen"`
 	CodecOrigins []string `yaml:"codec_origins"`
+}
+
+// Console configures the console, which people open in a browser.
+type Console struct {
+	// Listen is host:port; empty means no console. An address that is not loopback needs TLS.
+	Listen string `yaml:"listen"`
+	// URL is the address that people open, such as https://fairlead.example.com; default that of
+	// Listen.
+	URL string      `yaml:"url"`
+	TLS *ConsoleTLS `yaml:"tls"`
+	// LinkKey is the file of the key for one-time links (ctl ui).
+	LinkKey string `yaml:"link_key"`
+	// ClientID is the issuer's name for the console; default login.client_id.
+	ClientID string `yaml:"client_id"`
+	// Lifetime is how long a login counts.
+	Lifetime time.Duration `yaml:"lifetime"`
+}
+
+// ConsoleTLS names the files of a certificate.
+type ConsoleTLS struct {
+	Cert string `yaml:"cert"`
+	Key  string `yaml:"key"`
 }
 
 // Values of Config.Authority.
@@ -319,6 +342,7 @@ func Default() *Config {
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, UsageEndpoint: UsageEndpoint, Maintain: time.Hour, Unprotected: "refuse"},
 		Login:     defaultLogin(),
+		Console:   Console{Lifetime: 12 * time.Hour},
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
 		Hosts:     Hosts{Check: 6 * time.Hour, Leftovers: 6 * time.Hour},

@@ -75,7 +75,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Codex.Platforms {
 		c.Codex.Platforms[i] = absolute(dir, c.Codex.Platforms[i])
 	}
-	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.API.ReadTokenFile, &c.Codex.Source, &c.Access, &c.Revoked, &c.Instructions, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey, &c.State} {
+	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.API.ReadTokenFile, &c.Codex.Source, &c.Access, &c.Revoked, &c.Instructions, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey, &c.Console.LinkKey, &c.State} {
 		*p = absolute(dir, *p)
 	}
 	if with := c.SignWith; with != "agent" && with != LoginKey && !strings.HasPrefix(with, "agent:") && !strings.HasPrefix(with, "~/") {
@@ -88,6 +88,9 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Tools.Activities {
 		q := &c.Tools.Activities[i]
 		q.KeyFile = absolute(dir, q.KeyFile)
+	}
+	if t := c.Console.TLS; t != nil {
+		t.Cert, t.Key = absolute(dir, t.Cert), absolute(dir, t.Key)
 	}
 	for _, t := range []*TLS{c.Temporal.TLS, c.API.TLS} {
 		if t != nil {

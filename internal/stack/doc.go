@@ -12,6 +12,7 @@
 //	workers.json   since when they mark all of it, and since when authority is required
 //	tls/           certificates: whoever can read them may do everything here
 //	ui.key         makes one-time links for the UI; the server writes it at each start
+//	console.key    makes one-time links for the console; a new one at each start
 //	codec.token    opens the codec endpoint at the UI's address; a new one at each start
 //	temporal.toml  for TEMPORAL_CONFIG_FILE of Temporal's own programs, with codec.token
 //	payloads.json  when an older version was replaced, whose payloads are still read

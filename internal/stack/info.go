@@ -27,6 +27,10 @@ type Info struct {
 	Certificates *Certificates `json:"certificates,omitempty"`
 	CLI          string        `json:"cli,omitempty"`
 	Login        string        `json:"login,omitempty"`
+	// Console is the address of the console, and ConsoleKey the key file of its one-time links.
+	// Both are empty if the stack is of an earlier version, or has no worker.
+	Console    string `json:"console,omitempty"`
+	ConsoleKey string `json:"console_key,omitempty"`
 	// PayloadKey is the file of the keys that encrypt Temporal's payloads, and
 	// NewPayloadKey means that this start made it. CodecEndpoint is the URL that decodes
 	// payloads for Temporal's UI and CLI, or empty.

@@ -197,6 +197,7 @@ func (l layout) payloadsSince(now time.Time) (time.Time, error) {
 type ports struct {
 	Frontend int `json:"frontend"`
 	UI       int `json:"ui"`
+	Console  int `json:"console,omitempty"`
 }
 
 // recall returns the saved ports, with 0 for one that is not free now.
@@ -206,7 +207,7 @@ func (l layout) recall() ports {
 	if err != nil || json.Unmarshal(data, &p) != nil {
 		return ports{}
 	}
-	for _, port := range []*int{&p.Frontend, &p.UI} {
+	for _, port := range []*int{&p.Frontend, &p.UI, &p.Console} {
 		if *port < 1 || *port > 65535 || !free(*port) {
 			*port = 0
 		}

@@ -137,6 +137,9 @@ func (s *supervisor) settle() error {
 		return err
 	}
 	s.settleCodec(&conf.API.CodecListen, conf.CodecLoopback(), conf.API.CodecListen == config.CodecOff)
+	if err := s.settleConsole(&conf.Console); err != nil {
+		return err
+	}
 	if conf.Store.URL == "" {
 		conf.Store.URL = "file://" + s.at.in("store")
 	}
@@ -176,6 +179,7 @@ func (s *supervisor) settleMarks(conf *config.Config) error {
 func (s *supervisor) workerConf(conf config.Config, n int) config.Config {
 	if n > 0 {
 		conf.API.Listen, conf.API.Address, conf.API.CodecListen, conf.Metrics.Listen = "", "", "", ""
+		conf.Console = config.Console{Lifetime: conf.Console.Lifetime}
 		if conf.Identity != "" {
 			conf.Identity += nth(n)
 		}
@@ -288,11 +292,9 @@ func (s *supervisor) serverStarted(pid int, stdout io.Reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.info.Temporal = t
-	if s.ports.Frontend == 0 || s.ports.UI == 0 {
-		s.ports.Frontend, s.ports.UI = portOf(t.Address), portOf(t.UI)
-		if err := s.at.remember(s.ports); err != nil {
-			s.log.Error("the ports cannot be remembered", "err", err)
-		}
+	s.ports.Frontend, s.ports.UI = portOf(t.Address), portOf(t.UI)
+	if err := s.at.remember(s.ports); err != nil {
+		s.log.Error("the ports cannot be remembered", "err", err)
 	}
 	s.info.CodecEndpoint = s.codecEndpoint(t.UI)
 	if err := s.cliConfig(t); err != nil {

@@ -148,7 +148,7 @@ func (v *statusView) webUI() string {
 	if v.Temporal.CLI == "" {
 		return v.Temporal.UI
 	}
-	return v.Temporal.UI + " (`ctl ui` logs you in)"
+	return v.Temporal.UI + " (`ctl ui --temporal` logs you in)"
 }
 
 func (v *statusView) cli() string {

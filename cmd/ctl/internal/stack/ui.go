@@ -16,6 +16,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/stack"
 )
 
@@ -26,15 +27,18 @@ type linkView struct {
 }
 
 func UI(a *core.App) *cobra.Command {
-	var stay bool
+	var stay, temporal bool
 	c := &cobra.Command{
 		Use:   "ui",
-		Short: "log a browser in to Temporal's UI of the stack on this machine",
-		Long: `Print a link to Temporal's UI of the stack that ctl up runs here, and open it if
-there is a browser and a terminal. The link works once and for five minutes. It
-logs the browser in for twelve hours, or until the server is restarted. Give it to
-nobody: it opens whatever sessions keep.`,
-		Example: "  ctl ui\n  ctl ui --no-browser\n  ctl ui -o json | jq -r .url",
+		Short: "log a browser in to the console of the stack on this machine",
+		Long: `Print a link to the console of the stack that ctl up runs here, and open it if there
+is a browser and a terminal. The link works once and for five minutes. It logs the
+browser in for twelve hours. With authority: required, it logs in the principal of
+the config. Give it to nobody: who opens it acts as you.
+
+With --temporal, the link leads to Temporal's own UI. That login ends when the
+server is restarted.`,
+		Example: "  ctl ui\n  ctl ui --temporal\n  ctl ui --no-browser\n  ctl ui -o json | jq -r .url",
 		Args:    cobra.NoArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			info, err := conn.Stack(a)
@@ -45,8 +49,18 @@ nobody: it opens whatever sessions keep.`,
 				return core.Failed("open the UI: %v", err).Because(err)
 			}
 			link, end, err := info.Link(time.Now())
+			if !temporal {
+				link, end, err = consoleLink(a, info)
+			}
+			if errors.Is(err, stack.ErrNoConsole) {
+				return core.Refused("open the UI: %v", err).Hinted("`ctl down`, then `ctl up`; `ctl ui --temporal` opens Temporal's UI").Because(err)
+			}
 			if errors.Is(err, stack.ErrNoLogin) {
 				return core.Refused("open the UI: %v", err).Hinted("`ctl down`, then `ctl up`").Because(err)
+			}
+			var told *core.Error
+			if errors.As(err, &told) {
+				return told
 			}
 			if err != nil {
 				return core.Failed("open the UI: %v", err).Hinted("`ctl doctor` says what is wrong").Because(err)
@@ -59,8 +73,24 @@ nobody: it opens whatever sessions keep.`,
 			return a.Print().Show(linkView{link, end.UTC()}, func(p *core.Printer) { p.Printf("%s\n", link) })
 		},
 	}
+	c.Flags().BoolVar(&temporal, "temporal", false, "to Temporal's own UI")
 	c.Flags().BoolVar(&stay, "no-browser", false, "only print the link")
 	return c
+}
+
+// consoleLink logs in the principal of the config, or the owner of the stack.
+func consoleLink(a *core.App, info *stack.Info) (link string, end time.Time, err error) {
+	conf, err := a.Config()
+	if err != nil {
+		return "", end, err
+	}
+	who := ""
+	if conf.Authority == config.AuthorityRequired {
+		if who = conf.Principal; who == "" {
+			return "", end, core.Usage("open the UI: with authority: required, the console must know as whom it acts").Hinted("set principal in the config")
+		}
+	}
+	return info.ConsoleLink(who, time.Now())
 }
 
 var leads = template.Must(template.New("leads").Parse(

@@ -243,7 +243,8 @@ func showStack(a *core.App, info stack.Info) error {
 	return a.Print().Show(info, func(p *core.Printer) {
 		p.Fields(
 			core.Plain("temporal"), core.Plain(info.Temporal.Address+", namespace "+info.Temporal.Namespace),
-			core.Plain("web ui"), core.Plain(info.Temporal.UI+" (`ctl ui` logs you in)"),
+			core.Plain("console"), core.Plain(consoleLine(info.Console)),
+			core.Plain("temporal ui"), core.Plain(info.Temporal.UI+" (`ctl ui --temporal` logs you in)"),
 			core.Plain("workers"), core.Plain(workersOf(info)),
 			core.Plain("store"), core.Plain(info.Store.URL),
 			core.Plain("identity"), core.Plain(info.Identity),
@@ -334,4 +335,12 @@ func upDetached(ctx context.Context, a *core.App, f upFlags) error {
 		}
 		return showStack(a, info)
 	}
+}
+
+// consoleLine says how to open the console.
+func consoleLine(address string) string {
+	if address == "" {
+		return "none"
+	}
+	return address + " (`ctl ui` logs you in)"
 }

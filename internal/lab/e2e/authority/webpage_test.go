@@ -47,7 +47,7 @@ func newWebPages(t *testing.T) *webPages {
 		t.Fatal(err)
 	}
 	w := &webPages{address: u.Host, port: u.Port()}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(e2e.OK(t, "ui")), nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSpace(e2e.OK(t, "ui", "--temporal")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,7 +60,7 @@ func newWebPages(t *testing.T) *webPages {
 		w.cookie = c.Name + "=" + c.Value
 	}
 	if res.StatusCode != http.StatusOK || w.cookie == "" {
-		t.Fatalf("the link of `ctl ui` is answered %s", res.Status)
+		t.Fatalf("the link of `ctl ui --temporal` is answered %s", res.Status)
 	}
 	return w
 }

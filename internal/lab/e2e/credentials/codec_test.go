@@ -240,10 +240,10 @@ func TestWhatTemporalsCLISendsThroughTheCodecEndpointTakesEffect(t *testing.T) {
 	t.Error("the history has no message")
 }
 
-// logIn opens the link of `ctl ui` as a browser does, and returns its cookie.
+// logIn opens the link of `ctl ui --temporal` as a browser does, and returns its cookie.
 func logIn(t *testing.T) string {
 	t.Helper()
-	req, err := http.NewRequestWithContext(e2e.Within(t), http.MethodGet, strings.TrimSpace(e2e.OK(t, "ui")), nil)
+	req, err := http.NewRequestWithContext(e2e.Within(t), http.MethodGet, strings.TrimSpace(e2e.OK(t, "ui", "--temporal")), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -254,7 +254,7 @@ func logIn(t *testing.T) string {
 	defer res.Body.Close()
 	cookies := res.Cookies()
 	if res.StatusCode != http.StatusOK || len(cookies) != 1 {
-		t.Fatalf("the link of `ctl ui` is answered %s with %d cookies", res.Status, len(cookies))
+		t.Fatalf("the link of `ctl ui --temporal` is answered %s with %d cookies", res.Status, len(cookies))
 	}
 	return cookies[0].Name + "=" + cookies[0].Value
 }

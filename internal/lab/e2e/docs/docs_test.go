@@ -44,6 +44,7 @@ var pages = []string{
 	"README.md",
 	"docs/tutorial.md",
 	"docs/how-to/run-a-local-stack.md",
+	"docs/how-to/use-the-console.md",
 	"docs/how-to/use-temporals-ui-and-cli.md",
 	"docs/how-to/add-a-host.md",
 	"docs/how-to/import-hosts.md",

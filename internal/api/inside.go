@@ -1,0 +1,89 @@
+package api
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
+)
+
+// A Person is somebody who has proved to another part of this process who they are, such as
+// by a login at the console.
+type Person struct {
+	Principal string
+	Groups    []string // that the issuer of their login named
+	// Holds says why the proof does not count any more, or returns "".
+	Holds func() string
+}
+
+type insideKey struct{}
+
+// Inside returns the API for requests that this process itself makes for a person. They are
+// judged and recorded as the person's own; only their proof is p. Without an authority, whoever
+// the caller lets in is the owner of the stack.
+func (s *Server) Inside(p Person) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, &p)))
+	})
+}
+
+// May reports whether a person may do something: to a session, or to anything at all where
+// session is empty. It is for what a page offers; each request is judged again.
+func (s *Server) May(ctx context.Context, p Person, verb access.Verb, session string) bool {
+	if s.opts.Authority == nil {
+		return true
+	}
+	c, err := s.callers.vouched(&p)
+	if err != nil {
+		return false
+	}
+	n := need{begins: verb}
+	if session != "" {
+		n = need{verb: verb, session: session}
+	}
+	_, err = s.callers.allow(ctx, c, n)
+	return err == nil
+}
+
+// Counts says why a person who has logged in does not count, or returns nil.
+func (s *Server) Counts(p Person) error {
+	if s.opts.Authority == nil {
+		return nil
+	}
+	_, err := s.callers.vouched(&p)
+	return err
+}
+
+// insideOf returns for whom this process makes a request, or nil if it came from outside.
+func insideOf(r *http.Request) *Person {
+	p, _ := r.Context().Value(insideKey{}).(*Person)
+	return p
+}
+
+// vouched returns the caller of a request from inside.
+func (j *callers) vouched(p *Person) (*caller, error) {
+	holds := func() string {
+		if p.Holds != nil {
+			if why := p.Holds(); why != "" {
+				return why
+			}
+		}
+		if j.authority.Current().RevokedPerson(p.Principal) {
+			return p.Principal + " is revoked"
+		}
+		return j.authority.Ended(p.Principal)
+	}
+	c := &caller{principal: p.Principal, groups: p.Groups, source: audit.Workflow, holds: holds}
+	err := error(nil)
+	if p.Principal == "" || p.Principal == access.Worker {
+		err = errors.New("nobody has logged in")
+	} else if why := holds(); why != "" {
+		err = errors.New(why)
+	}
+	if err != nil {
+		return c, problem(http.StatusUnauthorized, ErrUnauthorized, "this login does not count: %v", err).hinted("log in again")
+	}
+	return c, nil
+}

@@ -1,0 +1,182 @@
+// The console's script. Pages work without it. It gets pages again as documents, which the
+// browser parses without running anything, and moves their elements: no text becomes HTML here.
+const body = document.body;
+const connection = document.querySelector("[data-connection]");
+const typing = (el) => el && (el.matches("textarea, select, input:not([type=hidden])") || el.isContentEditable);
+
+function get(url) {
+  return new Promise((done, fail) => {
+    const x = new XMLHttpRequest();
+    x.open("GET", url);
+    x.responseType = "document";
+    x.timeout = 20000;
+    x.onload = () => (x.status === 200 && x.response ? done(x.response) : fail(new Error(String(x.status))));
+    x.onerror = x.ontimeout = () => fail(new Error("lost"));
+    x.send();
+  });
+}
+
+function setLost(text) {
+  connection.textContent = text;
+  connection.classList.toggle("lost", text !== "");
+  for (const b of document.querySelectorAll("[data-decide] button")) b.disabled = text !== "";
+}
+
+// busy says that a person works in an element, so it is not replaced under their hands.
+const busy = (el) => el.contains(document.activeElement) && typing(document.activeElement) || [...el.querySelectorAll("textarea, input[type=text], input[type=password]")].some((i) => i.value !== i.defaultValue);
+
+// update takes over from a newer page what has changed.
+function update(fresh) {
+  for (const part of document.querySelectorAll("[data-part]")) {
+    const now = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
+    if (now && !part.isEqualNode(now) && !busy(part)) part.replaceWith(document.importNode(now, true));
+  }
+  const list = document.querySelector("[data-list]");
+  const newer = fresh.querySelector("[data-list]");
+  if (list && newer) {
+    const had = new Map([...list.children].map((c) => [c.dataset.item, c]));
+    let place = list.firstElementChild;
+    for (const card of [...newer.children]) {
+      const old = had.get(card.dataset.item);
+      had.delete(card.dataset.item);
+      if (!old) {
+        list.insertBefore(document.importNode(card, true), place);
+      } else {
+        if (old.dataset.is !== card.dataset.is) {
+          const focused = old.contains(document.activeElement);
+          const next = document.importNode(card, true);
+          if (old === place) place = old.nextElementSibling;
+          old.replaceWith(next);
+          if (focused) next.focus();
+        } else if (old === place) {
+          place = place.nextElementSibling;
+        }
+      }
+    }
+    for (const gone of had.values()) {
+      const focused = gone.contains(document.activeElement);
+      const next = gone.nextElementSibling || gone.previousElementSibling;
+      gone.remove();
+      if (focused) (next || document.getElementById("main")).focus();
+    }
+  }
+  const asof = document.querySelector("[data-asof]");
+  const then = fresh.querySelector("[data-asof]");
+  if (asof && then) asof.replaceWith(document.importNode(then, true));
+}
+
+// again makes calls of f that come while it runs into one more call.
+function again(f) {
+  let runs = false, more = false;
+  return async function run() {
+    if (runs) return void (more = true);
+    runs = true;
+    try { await f(); } catch (e) {
+      if (e.message === "401") setLost("Your login has ended. Log in again in another tab; what you typed stays here.");
+    }
+    runs = false;
+    if (more) { more = false; run(); }
+  };
+}
+
+const refresh = again(async () => update(await get(location.href)));
+
+function follow(url) {
+  const transcript = document.querySelector("[data-transcript]");
+  const running = document.querySelector("[data-running]");
+  const at = transcript && transcript.dataset.session ? "?from=" + transcript.dataset.next : "";
+  const events = new EventSource(url + at);
+  events.onopen = () => setLost("");
+  events.onerror = () => setLost("The connection is lost: what you see may be old.");
+  events.addEventListener("stale", () => setLost("Fairlead does not answer: what you see may be old."));
+  events.addEventListener("out", () => { events.close(); setLost("Your login has ended. Log in again in another tab; what you typed stays here."); });
+  events.addEventListener("alive", () => setLost(""));
+  events.addEventListener("changed", () => { setLost(""); refresh(); });
+  if (!transcript) return;
+  let newest = 0;
+  const bottom = () => innerHeight + scrollY >= document.documentElement.scrollHeight - 80;
+  const append = again(async () => {
+    while (newest >= Number(transcript.dataset.next)) {
+      const part = (await get(`/sessions/${transcript.dataset.session}/entries?from=${transcript.dataset.next}`)).querySelector("[data-transcript]");
+      if (!part || part.dataset.next === transcript.dataset.next) break;
+      const stay = bottom();
+      for (const e of [...part.children]) {
+        if (running.dataset.of && e.dataset.of === running.dataset.of) quiet();
+        transcript.append(document.importNode(e, true));
+      }
+      transcript.dataset.next = part.dataset.next;
+      if (stay) scrollTo(0, document.documentElement.scrollHeight);
+    }
+  });
+  const quiet = () => { running.hidden = true; running.textContent = ""; delete running.dataset.of; };
+  let soon = 0;
+  const summary = () => { if (!soon) soon = setTimeout(() => { soon = 0; refresh(); }, 150); };
+  events.addEventListener("entry", (e) => { newest = Number(e.lastEventId); append(); summary(); });
+  events.addEventListener("state", summary);
+  events.addEventListener("end", () => { events.close(); summary(); });
+  events.addEventListener("resync", () => location.reload());
+  events.addEventListener("delta", (e) => {
+    const d = JSON.parse(e.data);
+    if (running.dataset.of !== d.item) { running.textContent = ""; running.dataset.of = d.item; running.hidden = false; }
+    running.append(shown(d.text || d.delta || ""));
+    if (running.textContent.length > 20000) running.textContent = running.textContent.slice(-16000);
+  });
+}
+
+// shown makes hidden characters visible, as the server does for whole texts.
+const shown = (s) => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+
+if (body.dataset.live) follow(body.dataset.live);
+
+// Time left.
+setInterval(() => {
+  for (const t of document.querySelectorAll("[data-left]")) {
+    const s = Math.floor((Date.parse(t.dateTime) - Date.now()) / 1000);
+    const m = Math.floor(s / 60), h = Math.floor(m / 60);
+    t.textContent = s <= 0 ? "expired" : s < 60 ? `${s} s left` : m < 60 ? `${m} min left` : h < 48 ? `${h} h ${String(m % 60).padStart(2, "0")} min left` : `${Math.floor(h / 24)} days left`;
+  }
+}, 1000);
+
+// A second click sends nothing. The server would take it for the first one, too.
+document.addEventListener("submit", (e) => {
+  if (e.target.method !== "post") return;
+  if (e.target.dataset.sent) return e.preventDefault();
+  e.target.dataset.sent = "1";
+});
+addEventListener("pageshow", (e) => {
+  for (const f of document.forms) delete f.dataset.sent;
+  if (e.persisted) location.reload();
+});
+
+// Text that is being typed outlives a reload of the tab.
+for (const field of document.querySelectorAll("[data-draft]")) {
+  const name = "draft " + field.dataset.draft;
+  if (field.value === "") field.value = sessionStorage.getItem(name) || "";
+  field.addEventListener("input", () => sessionStorage.setItem(name, field.value));
+  field.form.addEventListener("submit", () => sessionStorage.removeItem(name));
+}
+
+// Keys of one letter, which can be switched off.
+const help = document.querySelector("[data-keys]");
+const on = document.querySelector("[data-keys-on]");
+if (on) {
+  on.checked = localStorage.getItem("keys") !== "off";
+  on.addEventListener("change", () => localStorage.setItem("keys", on.checked ? "on" : "off"));
+}
+addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || typing(document.activeElement) || help.open || !on.checked && e.key !== "?") return;
+  const cards = [...document.querySelectorAll("[data-item]")];
+  const at = cards.findIndex((c) => c.contains(document.activeElement));
+  const card = cards[at];
+  const act = {
+    j: () => (cards[Math.min(at + 1, cards.length - 1)] || document.body).focus(),
+    k: () => (cards[Math.max(at - 1, 0)] || document.body).focus(),
+    Enter: () => { if (card && document.activeElement === card) card.querySelector("h2 a").click(); },
+    a: () => card && card.querySelector("[data-accept]") && card.querySelector("[data-accept]").focus(),
+    d: () => card && card.querySelector("[data-decline]") && card.querySelector("[data-decline]").focus(),
+    "?": () => help.showModal(),
+  }[e.key];
+  if (!act || e.key === "Enter" && document.activeElement !== card) return;
+  e.preventDefault();
+  act();
+});

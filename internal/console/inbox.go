@@ -1,0 +1,267 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A card is an approval with what a person needs to decide it.
+type card struct {
+	protocol.Approval
+	Host, Sandbox string
+	// Decides says that the person may decide it, and Whole that the page shows all of it.
+	Decides, Whole bool
+	Key            string // of the form
+	Alone          bool   // the page is about this card
+}
+
+// Open reports whether the approval waits for a decision.
+func (c card) Open() bool { return c.State == protocol.ApprovalOpen }
+
+// Accepts reports whether the page may offer to accept it: everything of it is shown, and no
+// signature of the person's own is needed.
+func (c card) Accepts() bool {
+	return c.Open() && c.Decides && c.Whole && !c.Signed && diffOf(c.Changes).More == 0
+}
+
+// Offers reports whether an answer is possible.
+func (c card) Offers(word string) bool { return slices.Contains(c.Offered, word) }
+
+// Steps are the stages of a decision's delivery.
+func (c card) Steps() []step {
+	order := []protocol.ApprovalState{protocol.ApprovalDecided, protocol.ApprovalSent, protocol.ApprovalAcknowledged}
+	at := slices.Index(order, c.State)
+	if c.Decision == nil || at < 0 {
+		return nil
+	}
+	words := []string{"recorded", "sent to codex", "acknowledged by codex"}
+	var all []step
+	for i, w := range words {
+		all = append(all, step{w, i <= at})
+	}
+	return all
+}
+
+type step struct {
+	Word string
+	Done bool
+}
+
+type inboxView struct {
+	Cards   []card
+	More    int // approvals beyond those shown
+	AllRead bool
+}
+
+// maxCards bounds the cards on one page.
+const maxCards = 200
+
+// inbox lists open approvals, those that expire first at the top.
+func (v *visit) inbox() error {
+	cards, more, err := v.cards("")
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", "/live?of=inbox", inboxView{Cards: cards, More: more})
+}
+
+// cards returns the open approvals of a session, or of all.
+func (v *visit) cards(session string) (cards []card, more int, err error) {
+	var page struct {
+		Items  []protocol.Approval `json:"items"`
+		Cursor string              `json:"cursor"`
+	}
+	q := url.Values{"limit": {"500"}}
+	if session != "" {
+		q.Set("session", session)
+	}
+	if err := v.get("/v1/approvals?"+q.Encode(), &page); err != nil {
+		return nil, 0, err
+	}
+	open := slices.DeleteFunc(page.Items, func(ap protocol.Approval) bool { return ap.State != protocol.ApprovalOpen })
+	slices.SortStableFunc(open, func(a, b protocol.Approval) int {
+		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), a.AskedAt.Compare(b.AskedAt), strings.Compare(a.ID, b.ID))
+	})
+	if len(open) > maxCards {
+		open, more = open[:maxCards], len(open)-maxCards
+	}
+	seen := v.views(open)
+	for _, ap := range open {
+		cards = append(cards, v.card(ap, seen[ap.Session]))
+	}
+	return cards, more, nil
+}
+
+func (v *visit) card(ap protocol.Approval, of protocol.SessionView) card {
+	return card{Approval: ap, Host: of.Host, Sandbox: of.Options["sandbox"], Decides: v.may(access.ApprovalDecide, ap.Session), Whole: !ap.Truncated, Key: newKey()}
+}
+
+// views asks the sessions of approvals, several at a time. One that does not answer is left
+// out: its card is shown without its host.
+func (v *visit) views(list []protocol.Approval) map[string]protocol.SessionView {
+	ctx, cancel := context.WithTimeout(v.r.Context(), 5*time.Second)
+	defer cancel()
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	out := map[string]protocol.SessionView{}
+	slots := make(chan struct{}, 8)
+	var ids []string
+	for _, ap := range list {
+		ids = append(ids, ap.Session)
+	}
+	slices.Sort(ids)
+	for _, id := range slices.Compact(ids) {
+		slots <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-slots }()
+			var s protocol.SessionView
+			if v.ask(ctx, http.MethodGet, "/v1/sessions/"+id, "", nil, &s) == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				out[id] = s
+			}
+		})
+	}
+	wg.Wait()
+	return out
+}
+
+func (v *visit) readCard(id string) (card, error) {
+	session, _, ok := protocol.CutApproval(id)
+	if !ok {
+		return card{}, &Problem{Status: http.StatusNotFound, Detail: "there is no such approval"}
+	}
+	var ap protocol.Approval
+	if err := v.get("/v1/approvals/"+url.PathEscape(id), &ap); err != nil {
+		return card{}, err
+	}
+	var of protocol.SessionView
+	if err := v.get("/v1/sessions/"+url.PathEscape(session), &of); err != nil {
+		return card{}, err
+	}
+	c := v.card(ap, of)
+	c.Alone = true
+	return c, nil
+}
+
+func (v *visit) approval() error {
+	id := v.r.PathValue("id")
+	c, err := v.readCard(id)
+	if err != nil {
+		return err
+	}
+	return v.show(http.StatusOK, "approval", "Approval "+c.ID, "inbox", "/live?of=approval&id="+url.QueryEscape(c.ID), c)
+}
+
+// decide records a decision, and leads to the card, which shows how far it has come. If it does
+// not count, the card says who decided, or why nobody can.
+func (v *visit) decide() error {
+	id := v.r.PathValue("id")
+	body, err := v.decision(id)
+	if err == nil {
+		err = v.ask(v.r.Context(), http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/decision", v.formKey(), body, nil)
+	}
+	if err == nil {
+		return v.see("/approvals/" + url.PathEscape(id))
+	}
+	p, told := err.(*Problem)
+	if !told || p.Status == http.StatusUnauthorized {
+		return err
+	}
+	c, rerr := v.readCard(id)
+	if rerr != nil {
+		return err
+	}
+	return v.showWith(p, p.Status, "approval", "Approval "+c.ID, "inbox", "/live?of=approval&id="+url.QueryEscape(c.ID), c)
+}
+
+// A decision is the body of a decision.
+type decision struct {
+	Digest      string          `json:"digest"`
+	Outcome     string          `json:"outcome"`
+	Scope       string          `json:"scope,omitempty"`
+	Reason      string          `json:"reason,omitempty"`
+	Answers     json.RawMessage `json:"answers,omitempty"`
+	AnswersBlob string          `json:"answers_blob,omitempty"`
+	Grant       json.RawMessage `json:"grant,omitempty"`
+}
+
+// decision reads the form of a card. It counts for the digest that the form was made for.
+func (v *visit) decision(id string) (decision, error) {
+	f := v.r.PostForm
+	d := decision{Digest: f.Get("digest"), Outcome: f.Get("outcome"), Reason: f.Get("reason")}
+	if o, ok := strings.CutSuffix(d.Outcome, "_for_session"); ok {
+		d.Outcome, d.Scope = o, "session"
+	}
+	switch d.Outcome {
+	case "grant":
+		d.Grant = json.RawMessage(f.Get("grant"))
+	case string(protocol.Revise):
+		raw, err := json.Marshal(map[string]string{protocol.CommentsAnswer: f.Get("comments")})
+		if err != nil {
+			return d, err
+		}
+		d.Answers = raw
+	case "answer":
+		return d, v.answers(id, &d)
+	}
+	return d, nil
+}
+
+// answers reads the answers of a form. Secret ones go to the store, as the API wants it.
+func (v *visit) answers(id string, d *decision) error {
+	var ap protocol.Approval
+	if err := v.get("/v1/approvals/"+url.PathEscape(id), &ap); err != nil {
+		return err
+	}
+	open, secret, apart := map[string][]string{}, map[string][]string{}, []string{}
+	for _, q := range ap.Questions {
+		var given []string
+		for _, text := range append(v.r.PostForm["answer."+q.ID], v.r.PostForm["other."+q.ID]...) {
+			if text != "" {
+				given = append(given, text)
+			}
+		}
+		switch {
+		case len(given) == 0 && q.Optional:
+		case len(given) == 0:
+			return &Problem{Status: http.StatusBadRequest, Detail: fmt.Sprintf("question %q has no answer", cut(cmp.Or(q.Header, q.Text, q.ID), 80))}
+		case q.Secret:
+			secret[q.ID] = given
+		default:
+			open[q.ID], apart = given, append(apart, q.ID)
+		}
+	}
+	if len(secret) > 0 {
+		var stored struct {
+			Blob string `json:"blob"`
+		}
+		body := map[string]any{"answers": secret, "apart": apart}
+		if ap.Missing > 1 || ap.Signed {
+			body["approval"] = ap.ID
+		}
+		if err := v.ask(v.r.Context(), http.MethodPost, "/v1/sessions/"+url.PathEscape(ap.Session)+"/requests/"+url.PathEscape(ap.Digest)+"/answers", "", body, &stored); err != nil {
+			return err
+		}
+		d.AnswersBlob = stored.Blob
+	}
+	if len(open) > 0 {
+		raw, err := json.Marshal(open)
+		if err != nil {
+			return err
+		}
+		d.Answers = raw
+	}
+	return nil
+}

@@ -1,0 +1,149 @@
+package console
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+const (
+	// lookEvery is how often the console looks for changes while somebody watches.
+	lookEvery = 250 * time.Millisecond
+	aliveAt   = 10 * time.Second
+	writeWait = 30 * time.Second
+)
+
+// live tells a page when to get itself anew: server-sent events whose data is a digest of what
+// the page shows. A browser that reconnects gets the newest one at once.
+func (v *visit) live() error {
+	look, err := v.looks()
+	if err != nil {
+		return err
+	}
+	h := v.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	rc := http.NewResponseController(v.w)
+	say := func(format string, args ...any) error {
+		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(v.w, format, args...); err != nil {
+			return err
+		}
+		return rc.Flush()
+	}
+	if say("retry: 1000\n\n") != nil {
+		return nil
+	}
+	ctx, alive := v.r.Context(), time.Now()
+	last := ""
+	for tick := time.NewTicker(lookEvery); ; {
+		if v.opts.API.Counts(v.who) != nil {
+			tick.Stop()
+			_ = say("event: out\ndata: {}\n\n")
+			return nil
+		}
+		now, err := look(ctx)
+		switch {
+		case ctx.Err() != nil:
+			tick.Stop()
+			return nil
+		case err != nil && last != "!":
+			// The page says that what it shows may be old.
+			last, alive = "!", time.Now()
+			err = say("event: stale\ndata: {}\n\n")
+		case err != nil:
+			err = nil
+		case now != last:
+			last, alive = now, time.Now()
+			err = say("event: changed\ndata: %s\n\n", now)
+		case time.Since(alive) > aliveAt:
+			alive = time.Now()
+			err = say("event: alive\ndata: %s\n\n", now)
+		}
+		if err != nil {
+			tick.Stop()
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			tick.Stop()
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// looks returns what a page follows.
+func (v *visit) looks() (func(context.Context) (string, error), error) {
+	q := v.r.URL.Query()
+	path := ""
+	switch q.Get("of") {
+	case "inbox":
+		path = "/v1/sessions?limit=500&state=" + string(protocol.Waiting)
+	case "sessions":
+		path = "/v1/sessions?limit=100"
+	case "approval":
+		path = "/v1/approvals/" + url.PathEscape(q.Get("id"))
+	default:
+		return nil, &Problem{Status: http.StatusNotFound, Detail: "there is nothing of this name to follow"}
+	}
+	return func(ctx context.Context) (string, error) {
+		return v.watch.look(ctx, v.who.Principal+"\n"+path, func(ctx context.Context) (string, error) {
+			var raw []byte
+			if err := v.ask(ctx, http.MethodGet, path, "", nil, &raw); err != nil {
+				return "", err
+			}
+			sum := sha256.Sum256(raw)
+			return hex.EncodeToString(sum[:8]), nil
+		})
+	}, nil
+}
+
+// A watch has the tabs of a person share their looks.
+type watch struct {
+	mu    sync.Mutex
+	looks map[string]*oneLook
+}
+
+type oneLook struct {
+	mu  sync.Mutex
+	at  time.Time
+	is  string
+	err error
+}
+
+const maxLooks = 1000
+
+// look returns what was seen in the last moment, or looks.
+func (w *watch) look(ctx context.Context, at string, see func(context.Context) (string, error)) (string, error) {
+	w.mu.Lock()
+	if w.looks == nil || len(w.looks) > maxLooks {
+		w.looks = map[string]*oneLook{}
+	}
+	l := w.looks[at]
+	if l == nil {
+		l = &oneLook{}
+		w.looks[at] = l
+	}
+	w.mu.Unlock()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if time.Since(l.at) < lookEvery {
+		return l.is, l.err
+	}
+	is, err := see(ctx)
+	if ctx.Err() != nil {
+		return "", ctx.Err()
+	}
+	l.is, l.err, l.at = is, err, time.Now()
+	return l.is, l.err
+}

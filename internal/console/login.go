@@ -1,0 +1,201 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/login"
+)
+
+// flowOf is the value of a login that has begun at the issuer, and backOf where it leads.
+const (
+	flowOf = "flow"
+	backOf = "back"
+)
+
+const loginWait = time.Minute
+
+// A loginView is the page for people who have not logged in.
+type loginView struct {
+	Issuer bool // people log in at an issuer
+	Links  bool
+	Back   string
+	Kept   *keptForm // what was sent after the end of a login
+}
+
+// A keptForm is a form that did not count because its login had ended.
+type keptForm struct {
+	Action string
+	Fields []field
+	Text   string // the field that a person typed
+	Name   string // of that field
+}
+
+type field struct{ Name, Value string }
+
+// typed are the fields that people type into.
+var typed = []string{"text", "reason", "comments"}
+
+func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
+	if _, ok := c.person(r.Context()); ok {
+		http.Redirect(w, r, ownPath(r.URL.Query().Get("back")), http.StatusSeeOther)
+		return
+	}
+	c.showLogin(w, r, http.StatusOK, nil, &loginView{Back: ownPath(r.URL.Query().Get("back"))})
+}
+
+func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, p *Problem, v *loginView) {
+	v.Issuer, v.Links = c.opts.Login != nil, c.opts.Link != nil
+	if err := render(w, status, "login", frame{Title: "Log in", Problem: p, Body: v, Now: time.Now()}); err != nil {
+		c.opts.Logger.Error("console request failed", "path", r.URL.Path, "err", err)
+	}
+}
+
+// loggedOut answers a request without a login. What a form said is not lost: the page has it,
+// and sends it again after the next login.
+func (v *visit) loggedOut() {
+	view := &loginView{Back: "/"}
+	switch {
+	case v.r.Method == http.MethodGet && v.r.Header.Get("Sec-Fetch-Dest") == "empty":
+		http.Error(v.w, "log in again", http.StatusUnauthorized)
+		return
+	case v.r.Method == http.MethodGet:
+		view.Back = ownPath(v.r.URL.RequestURI())
+		if view.Back == "/" {
+			v.showLogin(v.w, v.r, http.StatusUnauthorized, nil, view)
+			return
+		}
+	case v.r.ParseForm() == nil:
+		view.Kept = keep(v.r)
+	}
+	v.showLogin(v.w, v.r, http.StatusUnauthorized, &Problem{Status: http.StatusUnauthorized, Detail: "your login has ended, or you have not logged in"}, view)
+}
+
+func keep(r *http.Request) *keptForm {
+	k := &keptForm{Action: r.URL.Path}
+	for name, values := range r.PostForm {
+		for _, value := range values {
+			if k.Name == "" && slices.Contains(typed, name) && value != "" {
+				k.Name, k.Text = name, value
+				continue
+			}
+			k.Fields = append(k.Fields, field{name, value})
+		}
+	}
+	slices.SortFunc(k.Fields, func(a, b field) int { return strings.Compare(a.Name, b.Name) })
+	return k
+}
+
+// ownPath returns a path of the console, and "/" for any other address.
+func ownPath(to string) string {
+	u, err := url.Parse(to)
+	if err != nil || u.Scheme != "" || u.Host != "" || !strings.HasPrefix(to, "/") || strings.HasPrefix(to, "//") || strings.ContainsAny(to, "\\\r\n\t") || len(to) > 2048 {
+		return "/"
+	}
+	return to
+}
+
+func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	who, err := c.links.redeem(r.Context(), r.URL.Query().Get("token"))
+	person := api.Person{Principal: who}
+	if err == nil {
+		if cerr := c.opts.API.Counts(person); cerr != nil {
+			c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: cerr.Error(), Hint: "with authority: required, ctl ui needs principal in its config"}, &loginView{})
+			return
+		}
+		err = c.logIn(r.Context(), person)
+	}
+	switch {
+	case errors.Is(err, errLink):
+		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error(), Hint: "`ctl ui` prints another one"}, &loginView{})
+	case err != nil:
+		c.opts.Logger.Error("nobody can log in at the console", "err", err)
+		c.showLogin(w, r, http.StatusServiceUnavailable, &Problem{Status: http.StatusServiceUnavailable, Detail: "nobody can log in now", Hint: "the worker's log says why"}, &loginView{})
+	default:
+		http.Redirect(w, r, "/", http.StatusSeeOther)
+	}
+}
+
+func (c *Console) callback() string { return c.opts.URL + "/login/callback" }
+
+func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
+	if c.opts.Login == nil {
+		c.showLogin(w, r, http.StatusNotFound, &Problem{Status: http.StatusNotFound, Detail: "nobody logs in at an issuer here"}, &loginView{})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
+	defer cancel()
+	to, flow, err := c.opts.Login.Begin(ctx, c.callback())
+	if err != nil {
+		c.failLogin(w, r, err)
+		return
+	}
+	raw, err := json.Marshal(flow)
+	if err != nil {
+		c.failLogin(w, r, err)
+		return
+	}
+	c.logins.Put(r.Context(), flowOf, string(raw))
+	c.logins.Put(r.Context(), backOf, ownPath(r.URL.Query().Get("back")))
+	http.Redirect(w, r, to, http.StatusSeeOther)
+}
+
+func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
+	var flow login.Flow
+	raw := c.logins.PopString(r.Context(), flowOf)
+	q := r.URL.Query()
+	if c.opts.Login == nil || raw == "" || json.Unmarshal([]byte(raw), &flow) != nil || q.Get("state") != flow.State {
+		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "this browser began no such login, or began another one since", Hint: "log in again"}, &loginView{})
+		return
+	}
+	if said := q.Get("error"); said != "" {
+		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "the issuer refused the login: " + cut(said, 100)}, &loginView{})
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
+	defer cancel()
+	who, err := c.opts.Login.Finish(ctx, c.callback(), flow, q.Get("code"))
+	if err != nil {
+		c.failLogin(w, r, err)
+		return
+	}
+	person := api.Person{Principal: who.Principal, Groups: who.Groups}
+	if err := c.opts.API.Counts(person); err != nil {
+		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error()}, &loginView{})
+		return
+	}
+	back := ownPath(c.logins.PopString(r.Context(), backOf))
+	if err := c.logIn(r.Context(), person); err != nil {
+		c.failLogin(w, r, err)
+		return
+	}
+	c.opts.Logger.Info("login at the console", "principal", who.Principal, "groups", who.Groups)
+	http.Redirect(w, r, back, http.StatusSeeOther)
+}
+
+func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, err error) {
+	p := &Problem{Status: http.StatusInternalServerError, Detail: "nobody can log in now", Hint: "the worker's log says why"}
+	switch {
+	case errors.Is(err, login.ErrRefused), errors.Is(err, login.ErrBadInput):
+		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
+	case errors.Is(err, login.ErrIssuer):
+		p = &Problem{Status: http.StatusBadGateway, Detail: err.Error(), Hint: "try again when the issuer answers"}
+	}
+	c.opts.Logger.Warn("login at the console failed", "err", err)
+	c.showLogin(w, r, p.Status, p, &loginView{})
+}
+
+func (v *visit) logOut() error {
+	if err := v.logins.Destroy(v.r.Context()); err != nil {
+		return err
+	}
+	return v.see("/login")
+}
