@@ -13,9 +13,21 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"fairlead.dev/fairlead/internal/lab/browser"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 )
+
+// open starts Chromium, and logs in by the link of `ctl ui`.
+func open(t *testing.T, width, height int64) *browser.Tab {
+	t.Helper()
+	link := strings.TrimSpace(e2e.OK(t, "ui"))
+	base, _, _ := strings.Cut(link, "/login")
+	b := browser.Open(t, base, width, height)
+	b.GoTo(link)
+	b.Sees("Inbox")
+	return b
+}
 
 // A person who has the inbox open sees a request come, reads what it is about, and accepts it
 // without a mouse.
@@ -25,15 +37,15 @@ func TestAnApprovalIsAcceptedByKeyboard(t *testing.T) {
 	e2e.Session(t, id)
 	e2e.Send(t, id, "you need a command")
 	ap := e2e.Open(t, id, 1)[0]
-	b.sees(ap.ID, "printf 'it ran", "The model claims:", "to see it run", "web-1", "workspace-write", ap.Digest[:12], "left", "Accept")
-	b.shoot("console-inbox")
-	b.hasNoBarriers("inbox")
-	b.run(chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter))
-	b.sees("Approval " + ap.ID)
-	b.hasNoBarriers("approval")
-	b.run(chromedp.KeyEvent("j"), chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Enter))
-	b.sees("accept", "recorded ✓", "acknowledged by codex ✓")
-	b.shoot("console-approval")
+	b.Sees(ap.ID, "printf 'it ran", "The model claims:", "to see it run", "web-1", "workspace-write", ap.Digest[:12], "left", "Accept")
+	b.Shoot("console-inbox")
+	b.HasNoBarriers("inbox")
+	b.Run(chromedp.KeyEvent("j"), chromedp.KeyEvent(kb.Enter))
+	b.Sees("Approval " + ap.ID)
+	b.HasNoBarriers("approval")
+	b.Run(chromedp.KeyEvent("j"), chromedp.KeyEvent("a"), chromedp.KeyEvent(kb.Enter))
+	b.Sees("accept", "recorded ✓", "acknowledged by codex ✓")
+	b.Shoot("console-approval")
 	if v := e2e.Ended(t, id, 1); v.Turn.Status != "completed" {
 		t.Errorf("the turn is %s", v.Turn.Status)
 	}
@@ -41,8 +53,8 @@ func TestAnApprovalIsAcceptedByKeyboard(t *testing.T) {
 		t.Errorf("codex says %q: the command did not run", said)
 	}
 	// The form of before counts for nothing.
-	b.run(chromedp.NavigateBack(), chromedp.NavigateBack())
-	b.sees("Nothing waits for a person.")
+	b.Run(chromedp.NavigateBack(), chromedp.NavigateBack())
+	b.Sees("Nothing waits for a person.")
 }
 
 // Without JavaScript, on a phone, by touch.
@@ -52,14 +64,14 @@ func TestAnApprovalIsDeclinedByTouchWithoutScripts(t *testing.T) {
 	e2e.Send(t, id, "you need a command")
 	ap := e2e.Open(t, id, 1)[0]
 	b := open(t, 360, 740)
-	b.run(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
-	call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
-	b.goTo("/")
-	b.run(chromedp.SendKeys(`#card-touch\.1 input[name=reason]`, "not on this host"))
-	b.shoot("console-phone")
-	b.run(chromedp.Tap(`#card-touch\.1 button[value=decline]`))
-	b.run(chromedp.WaitVisible(`.decided`))
-	shown, err := chromedp.Run(b.ctx, chromedp.OuterHTML(`main`))
+	b.Run(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	browser.Call(b, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true})
+	b.GoTo("/")
+	b.Run(chromedp.SendKeys(`#card-touch\.1 input[name=reason]`, "not on this host"))
+	b.Shoot("console-phone")
+	b.Run(chromedp.Tap(`#card-touch\.1 button[value=decline]`))
+	b.Run(chromedp.WaitVisible(`.decided`))
+	shown, err := chromedp.Run(b.Ctx, chromedp.OuterHTML(`main`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,32 +89,32 @@ func TestAnApprovalIsDeclinedByTouchWithoutScripts(t *testing.T) {
 // The console alone is enough to start a session, to follow it and to close it.
 func TestASessionIsStartedFollowedAndClosed(t *testing.T) {
 	b := open(t, 1440, 900)
-	b.goTo("/sessions/new")
-	b.hasNoBarriers("new session")
-	b.run(chromedp.SendKeys(`[name=text]`, "you need a command"), chromedp.SendKeys(`[name=seed]`, "team"),
+	b.GoTo("/sessions/new")
+	b.HasNoBarriers("new session")
+	b.Run(chromedp.SendKeys(`[name=text]`, "you need a command"), chromedp.SendKeys(`[name=seed]`, "team"),
 		chromedp.SendKeys(`[name=host]`, "web-1"), chromedp.SendKeys(`[name=id]`, "by-hand"))
-	b.shoot("console-new")
-	b.run(chromedp.Click(`.start button`))
-	b.sees("by-hand", "waiting", "I need a command.", "Accept")
-	b.hasNoBarriers("session that waits")
-	b.run(chromedp.Click(`[data-accept]`))
-	b.sees("acknowledged by codex ✓")
-	b.goTo("/sessions/by-hand")
-	b.sees("idle", "it ran", "Transcript")
-	b.shoot("console-session")
-	b.run(chromedp.SendKeys(`.message [name=text]`, "you need a person"), chromedp.Click(`.message .accept`))
-	b.goTo("/sessions")
-	b.sees("by-hand", "Sessions")
-	b.hasNoBarriers("sessions")
-	b.goTo("/sessions/by-hand")
-	b.sees("idle")
-	b.run(chromedp.Click(`.acts form[action$=close] button`))
+	b.Shoot("console-new")
+	b.Run(chromedp.Click(`.start button`))
+	b.Sees("by-hand", "waiting", "I need a command.", "Accept")
+	b.HasNoBarriers("session that waits")
+	b.Run(chromedp.Click(`[data-accept]`))
+	b.Sees("acknowledged by codex ✓")
+	b.GoTo("/sessions/by-hand")
+	b.Sees("idle", "it ran", "Transcript")
+	b.Shoot("console-session")
+	b.Run(chromedp.SendKeys(`.message [name=text]`, "you need a person"), chromedp.Click(`.message .accept`))
+	b.GoTo("/sessions")
+	b.Sees("by-hand", "Sessions")
+	b.HasNoBarriers("sessions")
+	b.GoTo("/sessions/by-hand")
+	b.Sees("idle")
+	b.Run(chromedp.Click(`.acts form[action$=close] button`))
 	e2e.HasClosed(t, "by-hand")
-	b.sees("closed")
-	b.hasNoBarriers("session that has closed")
-	b.goTo("/audit")
-	b.sees("Audit", "Outcome")
-	b.hasNoBarriers("audit")
+	b.Sees("closed")
+	b.HasNoBarriers("session that has closed")
+	b.GoTo("/audit")
+	b.Sees("Audit", "Outcome")
+	b.HasNoBarriers("audit")
 }
 
 var hidden = regexp.MustCompile(`name="(key|digest)" value="([^"]*)"`)
