@@ -151,6 +151,17 @@ require (
 )
 
 require (
+	github.com/SherClockHolmes/webpush-go v1.4.0
+	github.com/emersion/go-smtp v0.25.1
+	github.com/nicholas-fedor/shoutrrr v0.13.2
+	github.com/slack-go/slack v0.35.0
+	github.com/wneessen/go-mail v0.8.1
+)
+
+require (
+	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
+	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
+	github.com/gorilla/websocket v1.5.3 // indirect
 	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 )
 

@@ -20,7 +20,7 @@ func (*Beats) InterceptActivity(_ context.Context, next interceptor.ActivityInbo
 }
 
 // reports are the activities that send heartbeats with details themselves.
-var reports = map[string]bool{"RunPump": true, "RotateKeys": true, "TakeSnapshot": true, "ParkSession": true, "PrepareSession": true,
+var reports = map[string]bool{"RunPump": true, "SendNotice": true, "RotateKeys": true, "TakeSnapshot": true, "ParkSession": true, "PrepareSession": true,
 	"PruneSnapshots": true, "CheckSnapshots": true}
 
 type beating struct {

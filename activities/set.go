@@ -7,6 +7,7 @@ import (
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/activities/notices"
 	"fairlead.dev/fairlead/activities/overseer"
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/pumps"
@@ -25,6 +26,7 @@ type Set struct {
 	Snapshot  *snaps.Activities
 	Batch     *batches.Activities
 	Audit     *audits.Activities
+	Notice    *notices.Activities
 	Engine    *overseer.Engine
 
 	site *site.Site
@@ -35,13 +37,13 @@ func New(d site.Deps) *Set {
 	s := site.NewSite(d)
 	return &Set{
 		Host: hosts.New(s), Place: places.New(s), Pump: pumps.New(s), Workspace: workspaces.New(s), Login: logins.New(s),
-		Snapshot: snaps.New(s), Batch: batches.New(s), Audit: audits.New(s), Engine: &overseer.Engine{Client: d.Temporal}, site: s,
+		Snapshot: snaps.New(s), Batch: batches.New(s), Audit: audits.New(s), Notice: notices.New(s), Engine: &overseer.Engine{Client: d.Temporal}, site: s,
 	}
 }
 
 // Register registers the activities with a worker.
 func (s *Set) Register(r worker.ActivityRegistry) {
-	for _, family := range []any{s.Host, s.Place, s.Pump, s.Workspace, s.Login, s.Snapshot, s.Batch, s.Audit, s.Engine} {
+	for _, family := range []any{s.Host, s.Place, s.Pump, s.Workspace, s.Login, s.Snapshot, s.Batch, s.Audit, s.Notice, s.Engine} {
 		r.RegisterActivity(family)
 	}
 }

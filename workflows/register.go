@@ -9,6 +9,7 @@ import (
 	"fairlead.dev/fairlead/workflows/care"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/internal/kit"
+	"fairlead.dev/fairlead/workflows/outbox"
 	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/seed"
 	"fairlead.dev/fairlead/workflows/session"
@@ -24,7 +25,7 @@ func register(r worker.WorkflowRegistry, every kit.Intervals) {
 		protocol.TypeProvision: hostpool.ProvisionHost, protocol.TypeCheck: hostpool.CheckHost, protocol.TypeExec: hostpool.ExecOnHost, protocol.TypeScan: hostpool.ScanHostKeys,
 		protocol.TypeMaintenance: care.Maintenance, protocol.TypeCapture: seed.CaptureSeed, protocol.TypeLogin: seed.LoginSeed,
 		protocol.TypeRotate: care.RotateKeys, protocol.TypeBatch: batch.Run(every), protocol.TypePrune: care.PruneSnapshots, protocol.TypeCheckSnapshots: care.CheckSnapshots,
-		protocol.TypeToolCall: toolcall.Call,
+		protocol.TypeToolCall: toolcall.Call, protocol.TypeOutbox: outbox.Run,
 		protocol.TypeClaimKey: care.ClaimKey, protocol.TypeFire: schedule.Fire,
 	} {
 		r.RegisterWorkflowWithOptions(w, workflow.RegisterOptions{Name: name})

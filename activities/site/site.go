@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/notify"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
@@ -81,6 +82,8 @@ type Deps struct {
 	ToolTargets []teamtool.Target
 	// ToolActivities are the activities of teams' own workers that tools of teams may call.
 	ToolActivities []teamtool.ActivityTarget
+	// Notify has the rules by which people are told of events; nil means none.
+	Notify *notify.Keeper
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger

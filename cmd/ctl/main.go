@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/host"
 	"fairlead.dev/fairlead/cmd/ctl/internal/login"
+	"fairlead.dev/fairlead/cmd/ctl/internal/notify"
 	"fairlead.dev/fairlead/cmd/ctl/internal/policy"
 	"fairlead.dev/fairlead/cmd/ctl/internal/schedule"
 	"fairlead.dev/fairlead/cmd/ctl/internal/seed"
@@ -51,6 +52,7 @@ var commands = []func(*core.App) *cobra.Command{
 	login.Whoami,
 	token.Command,
 	audit.Command,
+	notify.Command,
 }
 
 func main() {

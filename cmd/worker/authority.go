@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/notify"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/sshsig"
@@ -230,12 +231,17 @@ func signingKey(conf *config.Config) (ssh.Signer, error) {
 	return key, nil
 }
 
-// checkAuthority checks the key with which a worker with authority: required signs. The access
+// checkAuthority checks the files that say who may do what and who is told, and the key with which a worker with authority: required signs. The access
 // file must list that key. Otherwise the sessions of batches, and the logins that the worker
 // captures, would be refused.
 func checkAuthority(conf *config.Config) error {
 	if conf.Revoked != "" {
 		if _, err := authority.OpenRevoked(conf.Revoked, slog.New(slog.DiscardHandler)); err != nil {
+			return err
+		}
+	}
+	if conf.Notifications != "" {
+		if _, err := notify.Open(conf.Notifications, slog.New(slog.DiscardHandler)); err != nil {
 			return err
 		}
 	}

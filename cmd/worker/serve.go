@@ -186,8 +186,15 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
+	rules, err := notifyOf(conf, metrics, log)
+	if err != nil {
+		return err
+	}
+	if rules != nil {
+		private = append(private, rules.Current().Private()...)
+	}
 	set := activities.New(site.Deps{
-		Pool: pool, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
+		Pool: pool, Notify: rules, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), UsageEndpoint: unlessOwn(conf.Seeds.UsageEndpoint, config.UsageEndpoint), Unprotected: conf.Seeds.Unprotected, Private: private,
 		Bounds: boundsOf(conf), Instructions: conf.Instructions, ToolTargets: targetsOf(conf), ToolActivities: toolActivities,
@@ -228,6 +235,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	set.Register(w)
 	// Sessions ask the pool for hosts.
 	if err := ensurePool(ctx, c, conf.Zone, log); err != nil {
+		return err
+	}
+	if err := ensureOutbox(ctx, c, conf, log); err != nil {
 		return err
 	}
 	if err := w.Start(); err != nil {

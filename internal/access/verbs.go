@@ -32,12 +32,13 @@ const (
 	AccessRead       Verb = "access.read"
 	AuditRead        Verb = "audit.read"
 	TokenWrite       Verb = "token.write"
+	NotifyTest       Verb = "notify.test" // a message that says that it is a test
 )
 
 // Verbs are all verbs.
 var Verbs = []Verb{SessionRead, SessionStart, SessionMessage, SessionInterrupt, SessionSet, SessionPark, SessionClose,
 	SessionExec, ApprovalDecide, SnapshotWrite, BatchRun, ScheduleWrite, HostRead, HostWrite, HostExec, SeedRead, SeedUse,
-	SeedWrite, SeedExport, AccessRead, AuditRead, TokenWrite}
+	SeedWrite, SeedExport, AccessRead, AuditRead, TokenWrite, NotifyTest}
 
 // A Role is a named set of verbs.
 type Role string

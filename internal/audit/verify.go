@@ -212,6 +212,7 @@ var namesOf = map[string][]string{
 	"seed.export":    {protocol.UpdateExportSeed},
 	"batch.run":      {protocol.TypeBatch, protocol.SignalCancelBatch, protocol.SignalRetryBatch, protocol.SignalSetBatch},
 	"schedule.write": {protocol.TypeFire},
+	"notify.test":    {protocol.UpdateTestNotify},
 }
 
 // stands are the commands that count again and again, for as long as a Schedule exists.

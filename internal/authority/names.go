@@ -75,6 +75,7 @@ var updates = map[string]rule{
 	protocol.UpdateDeleteSeed: {Person, access.SeedWrite},
 	protocol.UpdateExportSeed: {Person, access.SeedExport},
 	protocol.UpdateVerifySeed: {Either, access.SeedWrite}, // maintenance verifies old seeds
+	protocol.UpdateTestNotify: {Person, access.NotifyTest},
 	// by activities that install, refresh and save logins
 	protocol.UpdateSaveSeed:    {Internal, ""},
 	protocol.UpdateRotatedSeed: {Internal, ""},
@@ -120,6 +121,7 @@ var starts = map[string]rule{
 	protocol.TypeSeed:           {Harmless, ""}, // the first put_seed
 	protocol.TypeSeedPool:       {Harmless, ""}, // a child of a seed
 	protocol.TypeToolCall:       {Internal, ""}, // pumps
+	protocol.TypeOutbox:         {Internal, ""}, // workers with notification rules, when they begin
 	protocol.TypeClaimKey:       {Harmless, ""}, // keeps an idempotency key taken
 }
 
@@ -127,7 +129,8 @@ var starts = map[string]rule{
 var within = map[string]bool{
 	protocol.TypeSession: true, protocol.TypeBatch: true, // also by a firing
 	protocol.TypeHostPool: true, protocol.TypeSeed: true, protocol.TypeSeedPool: true,
-	protocol.TypePrune: true, // by maintenance
+	protocol.TypeOutbox: true,
+	protocol.TypePrune:  true, // by maintenance
 }
 
 // queries change nothing. The worker's API says who may read.
@@ -136,6 +139,7 @@ var queries = []string{
 	protocol.QueryModels, protocol.QueryPolicy, protocol.QueryHosts, protocol.QueryHost, protocol.QueryPool, protocol.QueryPlace,
 	protocol.QueryLeft, protocol.QueryFolders, protocol.QuerySeed, protocol.QuerySeedNow, protocol.QuerySeedPool,
 	protocol.QueryBatch, protocol.QueryBatchResults, protocol.QueryAudit,
+	protocol.QueryNotices, protocol.QueryNotifyRules,
 }
 
 type rule struct {

@@ -24,6 +24,8 @@ type Config struct {
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
 	Tools     Tools     `yaml:"tools"`
+	// Notifications is the file of a worker with the rules by which people are told of events.
+	Notifications string `yaml:"notifications"`
 	// Instructions is the file with the organisation's instructions for codex, with which
 	// AGENTS.md begins in each session.
 	Instructions string `yaml:"instructions"`

@@ -75,7 +75,7 @@ func (c *Config) resolve(dir string) {
 	for i := range c.Codex.Platforms {
 		c.Codex.Platforms[i] = absolute(dir, c.Codex.Platforms[i])
 	}
-	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.API.ReadTokenFile, &c.Codex.Source, &c.Access, &c.Revoked, &c.Instructions, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey, &c.Console.LinkKey, &c.State} {
+	for _, p := range []*string{&c.Temporal.APIKeyFile, &c.Temporal.PayloadKey, &c.Temporal.WorkerPayloadKey, &c.Store.Identity, &c.API.TokenFile, &c.API.ReadTokenFile, &c.Codex.Source, &c.Access, &c.Revoked, &c.Instructions, &c.Notifications, &c.WorkerKey, &c.TokenFile, &c.Login.CertificateKey, &c.Console.LinkKey, &c.State} {
 		*p = absolute(dir, *p)
 	}
 	if with := c.SignWith; with != "agent" && with != LoginKey && !strings.HasPrefix(with, "agent:") && !strings.HasPrefix(with, "~/") {

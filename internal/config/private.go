@@ -9,7 +9,7 @@ import (
 // Private returns the paths of a worker's machine that no command of a session must read:
 // the config file and the keys, tokens and folders that it names.
 func (c *Config) Private() []string {
-	all := []string{c.path, c.Temporal.APIKeyFile, c.Temporal.PayloadKey, c.Temporal.WorkerPayloadKey, c.Store.Identity, c.API.TokenFile, c.API.ReadTokenFile, c.WorkerKey, c.TokenFile, c.Login.CertificateKey, c.State}
+	all := []string{c.path, c.Temporal.APIKeyFile, c.Temporal.PayloadKey, c.Temporal.WorkerPayloadKey, c.Store.Identity, c.API.TokenFile, c.API.ReadTokenFile, c.WorkerKey, c.TokenFile, c.Login.CertificateKey, c.State, c.Notifications}
 	for _, w := range c.Tools.Webhooks {
 		all = append(all, w.SecretFile)
 	}

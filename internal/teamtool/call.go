@@ -152,7 +152,7 @@ func (c *Caller) once(ctx context.Context, target Target, t protocol.TeamTool, c
 	req.Header.Set("User-Agent", "fairlead")
 	req.Header.Set("Webhook-Id", call.ID)
 	req.Header.Set("Webhook-Timestamp", strconv.FormatInt(at, 10))
-	req.Header.Set("Webhook-Signature", sign(secrets, call.ID, at, body))
+	req.Header.Set("Webhook-Signature", Sign(secrets, call.ID, at, body))
 	resp, err := c.client.Do(req)
 	if err != nil {
 		call.Again = call.Again || !refusedConnection(err)

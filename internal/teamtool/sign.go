@@ -50,8 +50,8 @@ func ReadSecrets(name string) ([][]byte, error) {
 	return all, nil
 }
 
-// sign returns the header webhook-signature: one signature for each secret.
-func sign(secrets [][]byte, id string, at int64, body []byte) string {
+// Sign returns the header webhook-signature: one signature for each secret.
+func Sign(secrets [][]byte, id string, at int64, body []byte) string {
 	var out []string
 	for _, key := range secrets {
 		mac := hmac.New(sha256.New, key)

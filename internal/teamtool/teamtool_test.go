@@ -35,7 +35,7 @@ func TestSignaturesAreThoseOfStandardWebhooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
-	if got := sign(keys, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`)); got != want+" "+want {
+	if got := Sign(keys, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, []byte(`{"test": 2432232314}`)); got != want+" "+want {
 		t.Errorf("the signature is %s", got)
 	}
 	for _, bad := range []string{"", "secret", "whsec_!", "whsec_c2hvcnQ=", strings.Repeat(aSecret+"\n", 5)} {

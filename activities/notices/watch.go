@@ -1,0 +1,166 @@
+package notices
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"go.temporal.io/sdk/activity"
+
+	"fairlead.dev/fairlead/internal/notify"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+const (
+	// Overlap is how late a list may show an event.
+	Overlap = 15 * time.Minute
+	// deafFor is how long the cursor waits for what cannot be asked.
+	deafFor = time.Hour
+	// watchFor bounds one activity: then the outbox keeps the cursor.
+	watchFor = 30 * time.Minute
+	// shortest is the least pause between two looks. A look never takes more than a tenth of the
+	// time.
+	shortest = 2 * time.Second
+	// maxReturned bounds the notices of one result.
+	maxReturned = 400
+)
+
+// WatchEventsInput is the input of WatchEvents. All times are the server's.
+type WatchEventsInput struct {
+	Zone  string    `json:"zone"`
+	Now   time.Time `json:"now"`
+	Since time.Time `json:"since"` // the cursor
+	Begun time.Time `json:"begun"` // of the outbox: nothing before counts
+	// Seen are the keys of events after the cursor less the overlap that the outbox has.
+	Seen []string `json:"seen,omitempty"`
+	// Standing is the newest that the outbox has.
+	Standing string `json:"standing,omitempty"`
+	Deaf     int    `json:"deaf,omitempty"` // how many the outbox knows
+}
+
+// WatchEventsResult has what was found.
+type WatchEventsResult struct {
+	// Seen has the time of each event that rules name, with or without notices.
+	Seen    map[string]time.Time `json:"seen,omitempty"`
+	Notices []protocol.Notice    `json:"notices,omitempty"`
+	Cursor  time.Time            `json:"cursor"`
+	Problem string               `json:"problem,omitempty"`
+	Deaf    []string             `json:"deaf,omitempty"`
+
+	Standing protocol.NotifyStanding `json:"standing"`
+	Limit    int                     `json:"limit"` // of messages for one person by one channel
+	Per      time.Duration           `json:"per"`
+	RetryFor time.Duration           `json:"retry_for"`
+}
+
+// WatchEvents looks until it finds events that rules name, or something else changes that the
+// outbox keeps.
+func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (WatchEventsResult, error) {
+	if _, err := a.rules(); err != nil {
+		return WatchEventsResult{}, err
+	}
+	begun := a.site.Now()
+	w := &watcher{c: a.site.Temporal, queue: activity.GetInfo(ctx).TaskQueue, zone: in.Zone,
+		known: map[string]*session{}, deaf: map[string]time.Time{}, asked: map[string]time.Time{}, seen: map[string]bool{}}
+	for _, k := range in.Seen {
+		w.seen[k] = true
+	}
+	stop := activity.GetWorkerStopChannel(ctx)
+	out := WatchEventsResult{Cursor: in.Since}
+	for {
+		r := a.site.Notify.Current()
+		standing := a.site.Notify.Standing()
+		out.Standing = standing
+		out.Limit, out.Per = r.Limit()
+		out.RetryFor = r.RetryFor()
+		// Now is the server's clock: only what passed since then is by this worker's.
+		now := in.Now.Add(max(0, a.site.Now().Sub(begun)))
+		w.rules, w.now, w.since = r, now, in.Begun
+		if s := out.Cursor.Add(-Overlap); s.After(in.Begun) {
+			w.since = s
+		}
+		start := a.site.Now()
+		out.Problem = w.look(ctx)
+		if ctx.Err() != nil {
+			return out, ctx.Err()
+		}
+		more := w.plan(&out)
+		if out.Problem == "" && !more && w.settled(&out) {
+			out.Cursor = now
+		}
+		if len(out.Notices) > 0 || out.Standing.Digest+out.Standing.Broken != in.Standing || len(out.Deaf) > in.Deaf || a.site.Now().Sub(begun) > watchFor {
+			return out, nil
+		}
+		pause := max(shortest, 10*a.site.Now().Sub(start))
+		select {
+		case <-ctx.Done():
+			return out, ctx.Err()
+		case <-stop: // another worker goes on from the cursor
+			return out, nil
+		case <-time.After(pause):
+		}
+	}
+}
+
+// plan adds what was found to a result, up to a bound. more says that something is left.
+func (w *watcher) plan(out *WatchEventsResult) (more bool) {
+	slices.SortStableFunc(w.found, func(a, b found) int { return a.At.Compare(b.At) })
+	for _, f := range w.found {
+		if w.seen[f.Key] || !f.At.After(w.since) {
+			continue
+		}
+		all := w.rules.Plan(f.NotifyEvent, f.facts, f.lead, w.now)
+		if len(all) == 0 {
+			continue // perhaps later rules name it
+		}
+		if len(out.Notices)+len(all) > maxReturned && len(out.Notices) > 0 {
+			return true
+		}
+		w.seen[f.Key] = true
+		if out.Seen == nil {
+			out.Seen = map[string]time.Time{}
+		}
+		out.Seen[f.Key] = f.At
+		out.Notices = append(out.Notices, all[:min(len(all), maxReturned)]...)
+	}
+	return false
+}
+
+// settled reports whether everything could be asked, or has been silent for too long.
+func (w *watcher) settled(out *WatchEventsResult) bool {
+	waits := false
+	out.Deaf = nil
+	for _, what := range slices.Sorted(maps.Keys(w.deaf)) {
+		if w.now.Sub(w.deaf[what]) < deafFor {
+			waits = true
+			out.Problem = fmt.Sprintf("%s cannot be asked", what)
+		} else if len(out.Deaf) < 50 {
+			out.Deaf = append(out.Deaf, what)
+		}
+	}
+	return !waits
+}
+
+// heard notes whether something could be asked.
+func (w *watcher) heard(what string, err error) bool {
+	if err == nil {
+		delete(w.deaf, what)
+		return true
+	}
+	if _, ok := w.deaf[what]; !ok {
+		w.deaf[what] = w.now
+	}
+	return false
+}
+
+// A found event, with what rules see of it.
+type found struct {
+	protocol.NotifyEvent
+	facts notify.Facts
+	lead  time.Duration
+}
+
+func short(id string) string { return strings.TrimPrefix(id, "session/") }

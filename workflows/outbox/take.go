@@ -1,0 +1,159 @@
+package outbox
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"go.temporal.io/sdk/workflow"
+
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// take makes messages of new notices.
+func (o *outbox) take(all []protocol.Notice) {
+	now := workflow.Now(o.ctx).UTC()
+	waiting := 0
+	known := map[string]bool{}
+	for _, m := range o.st.Messages {
+		waiting += len(m.Notices)
+		for _, n := range m.Notices {
+			known[n.ID] = true
+		}
+	}
+	groups := map[string][]protocol.Notice{}
+	var order []string
+	for _, n := range all {
+		switch {
+		case known[n.ID]: // its key was forgotten and found again: it waits already
+			continue
+		case n.State != protocol.NoticePending:
+			o.done(n, n.State, n.Reason)
+			continue
+		case waiting >= maxWaiting:
+			o.done(n, protocol.NoticeFailed, fmt.Sprintf("%d notices wait already: see why with ctl notify log", maxWaiting))
+			continue
+		}
+		known[n.ID] = true
+		waiting++
+		at := n.Channel + "/" + n.Person + "/" + n.NotBefore.Format(time.RFC3339)
+		if groups[at] == nil {
+			order = append(order, at)
+		}
+		groups[at] = append(groups[at], n)
+	}
+	for _, at := range order {
+		o.group(groups[at], now)
+	}
+}
+
+// group makes messages of notices for one person by one channel, which may be sent at one time.
+func (o *outbox) group(all []protocol.Notice, now time.Time) {
+	first := &Message{Channel: all[0].Channel, Person: all[0].Person}
+	target := first.target()
+	o.st.Recent[target] = slices.DeleteFunc(o.st.Recent[target], func(t time.Time) bool { return now.Sub(t) >= o.st.Per })
+	due := now
+	if held := all[0].NotBefore; held.After(now) {
+		due = held
+	} else if recent := o.st.Recent[target]; len(recent)+len(all) <= o.st.Limit {
+		for _, n := range all {
+			o.st.Messages = append(o.st.Messages, &Message{Channel: n.Channel, Person: n.Person, Notices: []protocol.Notice{n}, NextAt: now})
+			o.st.Recent[target] = append(o.st.Recent[target], now)
+		}
+		return
+	} else if len(recent) >= o.st.Limit && len(recent) > 0 {
+		due = recent[len(recent)-o.st.Limit].Add(o.st.Per)
+	}
+	for _, n := range all {
+		if due.After(now) {
+			n.NotBefore = due
+			if n.Reason == "" {
+				n.Reason = fmt.Sprintf("more than %d messages in %s: sent together", o.st.Limit, o.st.Per)
+			}
+		}
+		m := o.digest(target, due)
+		if m == nil {
+			m = &Message{Channel: n.Channel, Person: n.Person, NextAt: due, Digest: true}
+			o.st.Messages = append(o.st.Messages, m)
+			o.st.Recent[target] = append(o.st.Recent[target], due)
+		}
+		m.Notices = append(m.Notices, n)
+	}
+}
+
+// digest returns a message that takes one more notice and is sent at a time, or nil.
+func (o *outbox) digest(target string, due time.Time) *Message {
+	for _, m := range o.st.Messages {
+		if m.Digest && m.Attempts == 0 && m.target() == target && m.NextAt.Equal(due) && len(m.Notices) < maxDigest {
+			return m
+		}
+	}
+	return nil
+}
+
+// messageID names a message by its notices, the same for each attempt.
+func messageID(all []protocol.Notice) string {
+	//workflowcheck:ignore // a pure function
+	h := sha256.New()
+	for _, n := range all {
+		h.Write([]byte(n.ID + "\n"))
+	}
+	return "msg_" + hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// finish records what became of a message's notice.
+func (o *outbox) finish(m *Message, n protocol.Notice, state protocol.NoticeState, why string) {
+	n.Attempts, n.Message = m.Attempts, m.ID
+	o.done(n, state, why)
+}
+
+func (o *outbox) done(n protocol.Notice, state protocol.NoticeState, why string) {
+	n.State, n.Reason, n.DoneAt = state, why, workflow.Now(o.ctx).UTC()
+	o.st.Done = append(o.st.Done, n)
+	o.st.Totals[string(state)]++
+	if over := len(o.st.Done) - maxDone; over > 0 {
+		o.st.Older += over
+		o.st.Done = slices.Clone(o.st.Done[over:])
+	}
+}
+
+func attempts(n int) string {
+	if n == 1 {
+		return "1 attempt"
+	}
+	return fmt.Sprintf("%d attempts", n)
+}
+
+func (o *outbox) view(q protocol.NoticesQuery) protocol.NoticesView {
+	v := protocol.NoticesView{Zone: o.zone, Notices: []protocol.Notice{}, Totals: map[protocol.NoticeState]int{}, Older: o.st.Older,
+		SeenUntil: o.st.Cursor, Problem: o.st.Problem, Deaf: o.st.Deaf}
+	for _, s := range workflow.DeterministicKeys(o.st.Totals) {
+		v.Totals[protocol.NoticeState(s)] = o.st.Totals[s]
+	}
+	add := func(n protocol.Notice) {
+		if (q.State == "" || n.State == q.State) && (q.Key == "" || n.Event.Key == q.Key) {
+			v.Notices = append(v.Notices, n)
+		}
+	}
+	for _, n := range o.st.Done {
+		add(n)
+	}
+	for _, m := range o.st.Messages {
+		for _, n := range m.Notices {
+			n.Attempts, n.Message = m.Attempts, m.ID
+			if m.Why != "" {
+				n.Reason = m.Why
+			}
+			if m.Attempts > 0 {
+				n.NotBefore = m.NextAt
+			}
+			add(n)
+		}
+	}
+	for _, t := range o.st.Tests {
+		add(protocol.Notice{ID: testKey(t), Event: protocol.NotifyEvent{Key: testKey(t), Kind: protocol.EventTest}, Person: t.To, State: protocol.NoticePending, Reason: "a worker with notification rules has yet to plan it"})
+	}
+	return v
+}
