@@ -8,6 +8,7 @@ require (
 	charm.land/glamour/v2 v2.0.1 // Markdown of the agent's messages on a terminal
 	filippo.io/age v1.3.2
 	github.com/alexedwards/scs/v2 v2.9.0 // logins of the console
+	github.com/SherClockHolmes/webpush-go v1.4.0 // web push: VAPID and the encryption of RFC 8291
 	github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager v0.4.3
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/charmbracelet/x/ansi v0.11.9 // how wide a text is on a terminal
@@ -15,10 +16,12 @@ require (
 	github.com/chromedp/chromedp v0.23.0 // tests of the console in a real Chromium
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/danielgtaylor/huma/v2 v2.37.2 // the API for programs: OpenAPI 3.1, checked requests, RFC 9457
+	github.com/emersion/go-smtp v0.25.1 // in tests, a mail server
 	github.com/go-jose/go-jose/v4 v4.1.9
 	github.com/goccy/go-yaml v1.19.2
 	github.com/johannesboyne/gofakes3 v1.2.0
 	github.com/klauspost/compress v1.20.3
+	github.com/nicholas-fedor/shoutrrr v0.13.2 // notifications by services that have no channel of their own
 	github.com/pelletier/go-toml/v2 v2.4.3
 	github.com/pkg/sftp v1.13.12
 	github.com/prometheus/client_golang v1.25.0
@@ -26,9 +29,11 @@ require (
 	github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 	github.com/sethvargo/go-retry v0.5.0
 	github.com/skeema/knownhosts v1.3.3
+	github.com/slack-go/slack v0.35.0 // Slack's Web API
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.10
 	github.com/stretchr/testify v1.12.1
+	github.com/wneessen/go-mail v0.8.1 // mail: MIME, STARTTLS, SMTP authentication
 	github.com/zitadel/oidc/v3 v3.52.0
 	go.temporal.io/api v1.63.5
 	go.temporal.io/sdk v1.50.0
@@ -148,14 +153,6 @@ require (
 	gopkg.in/yaml.v2 v2.4.0 // indirect
 	gotest.tools/gotestsum v1.13.0 // indirect
 	honnef.co/go/tools v0.8.2 // indirect
-)
-
-require (
-	github.com/SherClockHolmes/webpush-go v1.4.0
-	github.com/emersion/go-smtp v0.25.1
-	github.com/nicholas-fedor/shoutrrr v0.13.2
-	github.com/slack-go/slack v0.35.0
-	github.com/wneessen/go-mail v0.8.1
 )
 
 require (

@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/workflows/batch"
 	"fairlead.dev/fairlead/workflows/hostpool"
 	"fairlead.dev/fairlead/workflows/newer"
+	"fairlead.dev/fairlead/workflows/outbox"
 	"fairlead.dev/fairlead/workflows/seed"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -23,7 +24,7 @@ import (
 // keeps a state of each kind of workflow in which every field is set. Any later
 // version must be able to read such a state.
 var carriedStates = map[string]any{
-	"session": new(session.Input), "hostpool": new(hostpool.Input), "seed": new(seed.Input), "seedpool": new(seed.PoolInput), "batch": new(batch.Input),
+	"session": new(session.Input), "hostpool": new(hostpool.Input), "seed": new(seed.Input), "seedpool": new(seed.PoolInput), "batch": new(batch.Input), "outbox": new(outbox.Input),
 }
 
 // TestGoldenCarry reads the kept inputs with a carried state, and writes them again.

@@ -461,6 +461,31 @@ var shapes = []shape{
 		}
 		return r, ids
 	}},
+	{"an outbox", func(t *testing.T) (*real, []string) {
+		r := newReal(t, shortRuns)
+		r.work()
+		id := r.outboxOf()
+		dropped := told("e1", "quiet", "ann")
+		dropped.State, dropped.Reason = protocol.NoticeSuppressed, "quiet hours"
+		r.host.tells(told("e1", "chat", "ann"), told("e1", "refuses", "ann"), told("e1", "dies", "ann"), told("e1", "late", "ann"), told("e1", "busy", "ann"), dropped)
+		for i := range 8 {
+			var acc protocol.TestNotifyAccepted
+			r.update(id, protocol.UpdateTestNotify, &acc, protocol.TestNotify{ID: fmt.Sprint("t", i), To: "ann"})
+			r.until("the test is sent", func() bool {
+				v := asked[protocol.NoticesView](r, id, protocol.QueryNotices, protocol.NoticesQuery{Key: acc.Key, State: protocol.NoticeSent})
+				return len(v.Notices) == 1
+			})
+		}
+		r.until("the outbox continued as new", func() bool { return len(r.runs(id)) > 1 })
+		r.until("all that was found is done", func() bool {
+			v := asked[protocol.NoticesView](r, id, protocol.QueryNotices, protocol.NoticesQuery{})
+			return v.Totals[protocol.NoticeFailed] == 1 && v.Totals[protocol.NoticeUnknown] == 1 && v.Totals[protocol.NoticeSuppressed] == 2
+		})
+		if err := r.c.TerminateWorkflow(t.Context(), id, "", "for the record"); err != nil {
+			t.Fatal(err)
+		}
+		return r, []string{id}
+	}},
 	{"snapshots are checked", storeTask(protocol.TypeCheckSnapshots, protocol.CheckSnapshotsInput{ReadData: true})},
 	{"snapshots are pruned", storeTask(protocol.TypePrune, protocol.PruneSnapshotsInput{Session: "s", Keep: 2, MaxAge: time.Hour, DryRun: true})},
 	{"maintenance of seeds", storeTask(protocol.TypeMaintenance, care.MaintenanceInput{})},

@@ -49,12 +49,13 @@ import (
 type standIn struct {
 	t *testing.T
 
-	mu    sync.Mutex
-	procs map[string]*standInProc
-	turns map[string][]ranTurn // by session, in order
-	held  map[string]bool      // sessions between prepare and close
-	most  int                  // the maximum of held at a time
-	bad   map[string]error     // by session: the error of prepare
+	mu     sync.Mutex
+	teller teller
+	procs  map[string]*standInProc
+	turns  map[string][]ranTurn // by session, in order
+	held   map[string]bool      // sessions between prepare and close
+	most   int                  // the maximum of held at a time
+	bad    map[string]error     // by session: the error of prepare
 
 	watches int // how many watches run
 

@@ -32,11 +32,8 @@ type SendNoticeResult struct {
 	Over []string `json:"over,omitempty"`
 }
 
-// Words of heartbeats.
-const (
-	looking = "looking"
-	sending = "sending"
-)
+// sending is the detail of heartbeats once the message may have been sent.
+const sending = "sending"
 
 // SendNotice makes one attempt to send a message. Only a worker's death repeats it.
 func (a *Activities) SendNotice(ctx context.Context, in SendNoticeInput) (out SendNoticeResult, err error) {
@@ -44,17 +41,16 @@ func (a *Activities) SendNotice(ctx context.Context, in SendNoticeInput) (out Se
 	if err != nil {
 		return out, err
 	}
-	var was string
-	if activity.HasHeartbeatDetails(ctx) {
-		_ = activity.GetHeartbeatDetails(ctx, &was) // what cannot be read was not written by us
-	}
-	if was == sending && !r.Repeatable(in.Channel) {
+	// Only a heartbeat that says so has details. They are not read: payloads are bound to their
+	// place, and a heartbeat that goes past the SDK has another one.
+	again := activity.HasHeartbeatDetails(ctx)
+	if again && !r.Repeatable(in.Channel) {
 		return SendNoticeResult{Result: notify.Unknown, Reason: "the worker died while it sent the message, so the receiver may have it: it is not sent again"}, nil
 	}
-	beats := a.beat(ctx, was)
+	beats := a.beat(ctx, again)
 	defer beats.stop()
 	// What was perhaps sent stays the same.
-	events, ended := a.still(ctx, r, in.Events, was == sending)
+	events, ended := a.still(ctx, r, in.Events, again)
 	out.Over = ended
 	if len(events) == 0 {
 		return out, nil
@@ -63,7 +59,7 @@ func (a *Activities) SendNotice(ctx context.Context, in SendNoticeInput) (out Se
 	for _, e := range events {
 		m.Events = append(m.Events, e)
 	}
-	if err := beats.say(ctx, sending); err != nil {
+	if err := beats.sends(ctx); err != nil {
 		return out, fmt.Errorf("tell Temporal that a message is being sent: %w", err)
 	}
 	o, err := a.sender.Send(ctx, r, in.Channel, m)
@@ -143,15 +139,12 @@ type beats struct {
 	done  chan struct{}
 
 	mu   sync.Mutex
-	word string
+	sent bool // the message may have been sent
 }
 
-func (a *Activities) beat(ctx context.Context, was string) *beats {
+func (a *Activities) beat(ctx context.Context, again bool) *beats {
 	info := activity.GetInfo(ctx)
-	b := &beats{a: a, token: info.TaskToken, end: make(chan struct{}), done: make(chan struct{}), word: looking}
-	if was == sending {
-		b.word = sending
-	}
+	b := &beats{a: a, token: info.TaskToken, end: make(chan struct{}), done: make(chan struct{}), sent: again}
 	go func() {
 		defer close(b.done)
 		tick := time.NewTicker(max(info.HeartbeatTimeout/3, time.Second))
@@ -173,14 +166,17 @@ func (a *Activities) beat(ctx context.Context, was string) *beats {
 func (b *beats) record(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askWait)
 	defer cancel()
-	return b.a.site.Temporal.RecordActivityHeartbeat(ctx, b.token, b.word)
+	if !b.sent {
+		return b.a.site.Temporal.RecordActivityHeartbeat(ctx, b.token)
+	}
+	return b.a.site.Temporal.RecordActivityHeartbeat(ctx, b.token, sending)
 }
 
-// say changes the word, and returns when Temporal has it.
-func (b *beats) say(ctx context.Context, word string) error {
+// sends returns when Temporal knows that the message may have been sent.
+func (b *beats) sends(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.word = word
+	b.sent = true
 	return b.record(ctx)
 }
 

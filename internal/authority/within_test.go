@@ -14,7 +14,7 @@ func TestAWorkflowThatOursNeverStartIsNoChild(t *testing.T) {
 		protocol.TypeRotate: false, protocol.TypeCheckSnapshots: false, protocol.TypeMaintenance: false, protocol.TypeExec: false,
 		protocol.TypeCapture: false, protocol.TypeLogin: false, protocol.TypeProvision: false, protocol.TypeCheck: false,
 		protocol.TypeScan: false, protocol.TypeFire: false, protocol.TypeClaimKey: false, protocol.TypeToolCall: false,
-		protocol.TypeSession: true, protocol.TypeBatch: true, protocol.TypeSeedPool: true, protocol.TypeSeed: true, protocol.TypeHostPool: true, protocol.TypePrune: true,
+		protocol.TypeSession: true, protocol.TypeBatch: true, protocol.TypeSeedPool: true, protocol.TypeSeed: true, protocol.TypeHostPool: true, protocol.TypePrune: true, protocol.TypeOutbox: true,
 	} {
 		if why := onlyByWorkers(name, false, payload.FromWorker, nil); (why == "") != want {
 			t.Errorf("%s as a child: %q", name, why)
