@@ -335,6 +335,7 @@ var messages = []message{
 	signal(protocol.TypeHostPool, protocol.SignalRenew, protocol.Renew{}),
 	signal(protocol.TypeSeed, protocol.SignalRenew, protocol.Renew{}),
 	signal(protocol.TypeSeedPool, protocol.SignalRenew, protocol.Renew{}),
+	signal(protocol.TypeOutbox, protocol.SignalRenew, protocol.Renew{}),
 	signal(protocol.TypeSession, lease.SignalStirred, pumps.Stirred{}),
 	signal(protocol.TypeSession, lease.SignalLease, lease.Granted{}),
 	signal(protocol.TypeSession, lease.SignalCall, lease.RollCall{}),
