@@ -111,6 +111,16 @@ type talk struct {
 	turn        int
 }
 
+// makeFolders makes the session's folders, marked with a generation.
+func (k *talk) makeFolders(generation int64) {
+	k.t.Helper()
+	made, err := places.MakeFolders(k.t.Context(), k.host(), k.layout, folder.FolderMark{Generation: generation}, folder.FenceOf(k.next(), k.layout.Dir, 1))
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	k.layout = made
+}
+
 // handMade makes a session's folders on this machine by hand. Its codex talks to a
 // scripted model.
 func handMade(t *testing.T, id string, model *scriptedmodel.Server) *talk {
@@ -127,9 +137,7 @@ func handMadeOn(t *testing.T, id string, model *scriptedmodel.Server, spec proto
 	k := &talk{bed: b, claim: protocol.Claim{Session: id, Host: b.spec, Generation: 1}}
 	k.layout = folder.LayoutOf(root, id)
 	k.layout.Codex = filepath.Join(codexDir(t), "bin", "codex")
-	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
-		t.Fatal(err)
-	}
+	k.makeFolders(1)
 	config := scriptedmodel.ConfigTOML(model.BaseURL(), "a-token")
 	if err := os.WriteFile(filepath.Join(k.layout.CodexHome, "config.toml"), []byte(config), 0o600); err != nil {
 		t.Fatal(err)

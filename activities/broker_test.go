@@ -218,10 +218,10 @@ func (d *desk) newest() protocol.SeedRef {
 // environment and arguments of all processes there.
 func (k *talk) leaks() string {
 	k.t.Helper()
-	return k.sh(`[ ! -e "$1" ] || grep -rlaF -e "$2" -- "$1" || :
+	return k.sh(`for d in "$1" "$3"; do [ ! -e "$d" ] || grep -rlaF -e "$2" -- "$d" || :; done
 for p in /proc/[0-9]*; do
-	[ "$(readlink "$p/cwd" 2>/dev/null)" != "$1/work" ] || { echo looked >&2; grep -laF -e "$2" "$p/environ" "$p/cmdline" 2>/dev/null || :; }
-done`, k.layout.Dir, loginMark)
+	[ "$(readlink "$p/cwd" 2>/dev/null)" != "$3/work" ] || { echo looked >&2; grep -laF -e "$2" "$p/environ" "$p/cmdline" 2>/dev/null || :; }
+done`, k.layout.Dir, loginMark, k.layout.Seen())
 }
 
 func tokensSeen(model *scriptedmodel.Server) (seen []string) {

@@ -39,9 +39,7 @@ func TestStopOnAFullDiskIsTriedAgain(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: "full", Host: b.spec, Generation: 1}}
 	k.layout = folder.LayoutOf(root, "full")
-	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
-		t.Fatal(err)
-	}
+	k.makeFolders(1)
 	t.Cleanup(k.kill)
 	k.job()
 	// The epoch is removed, because a new epoch could be written over an old one even
@@ -78,9 +76,7 @@ func TestDiscardOnAFullDiskWipesTheCredential(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	k := &talk{bed: b, claim: protocol.Claim{Session: "brimful", Host: b.spec, Generation: 1}}
 	k.layout = folder.LayoutOf(root, "brimful")
-	if err := places.MakeFolders(t.Context(), b.host(), k.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(k.next(), k.layout.Dir, 1)); err != nil {
-		t.Fatal(err)
-	}
+	k.makeFolders(1)
 	k.seed = b.rotating(nil, "brimful", 1)
 	d := newDesk(t, k.seed, "brimful")
 	b.set.site.Desk = d

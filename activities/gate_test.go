@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path"
 	"sync"
 	"testing"
@@ -39,7 +40,11 @@ func (p *heldPool) Host(spec protocol.HostSpec) (hostexec.Host, error) {
 }
 
 func (h *heldHost) Start(ctx context.Context, c hostexec.Command) (hostexec.Stream, error) {
-	session := path.Base(path.Dir(c.Args[0])) // the parent of its work folder, or of its CODEX_HOME
+	// its work folder, or its CODEX_HOME, in its room
+	session, err := os.Readlink(path.Join(path.Dir(path.Dir(c.Args[0])), "holder"))
+	if err != nil {
+		return nil, err
+	}
 	h.pool.mu.Lock()
 	h.pool.begun[session] = true
 	h.pool.mu.Unlock()

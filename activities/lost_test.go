@@ -162,7 +162,7 @@ func TestOnlyAHostThatDoesNotAnswerIsLost(t *testing.T) {
 		change(&in)
 		in.Claim.Host.Name = what // each with connections of its own
 		if what == "it knows a newer one" {
-			if err := places.MakeFolders(t.Context(), w.host(), in.Layout, folder.FolderMark{Generation: 5}, folder.FenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
+			if _, err := places.MakeFolders(t.Context(), w.host(), in.Layout, folder.FolderMark{Generation: 5}, folder.FenceOf(protocol.Claim{Generation: 5}, in.Layout.Dir, 1)); err != nil {
 				t.Fatal(err)
 			}
 			if _, err := process.Start(t.Context(), w.host(), process.Spec{

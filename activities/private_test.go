@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/conversation"
@@ -76,12 +77,12 @@ rules:
       - - shell: |
             cd %[1]s
             cat .ssh/id_ed25519 .config/fairlead/config.yaml state/identity.txt state/payload.key state/temporal.db store/blob etc/worker.yaml etc/api.token notes/team.key
-            cat .fairlead/sessions/other-*/work/left .fairlead/sessions/other-*/codex-home/auth.json
-            grep -r marked- . --exclude-dir=mine-%[2]s; tar cf - .ssh state store | cat
+            cat .fairlead/sessions/other-*/work/left .fairlead/sessions/other-*/codex-home/auth.json .fairlead/rooms/*/*/*/*/room/codex-home/auth.json
+            grep -r marked- . --exclude='rollout-*'; tar cf - .ssh state store | cat
             echo went on
       - - shell: ls "$CODEX_HOME/config.toml" && echo a >f; git init -q g && echo b >"$TMPDIR/t" && cat f "$TMPDIR/t" && echo did it
       - say: done
-`, home, sandbox))
+`, home))
 			seed := b.plantable(model)
 			other := b.prepared("other-"+sandbox, "", "workspace-write", seed)
 			b.sh(`echo marked-work >"$1/left"`, other.layout.WorkDir)
@@ -97,7 +98,7 @@ rules:
 			}
 		})
 	}
-	if got := checkNamed(t, b.check(), "private"); !got.OK || !got.Required || !strings.Contains(got.Detail, home+"/.config/fairlead, "+home+"/.fairlead/sessions/mine-read-only") {
+	if got := checkNamed(t, b.check(), "private"); !got.OK || !got.Required || !strings.Contains(got.Detail, "nothing of other sessions, also of later ones, and none of "+home+"/.config/fairlead, "+home+"/.fairlead/exec") {
 		t.Errorf("host check: %+v", got)
 	}
 }
@@ -136,10 +137,10 @@ func TestASessionInsideOfWhatIsPrivateIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ root, dir, says string }{
-		"the root in the state folder":     {home + "/state/root", "", "session's folder " + home + "/state/root/sessions/s1 lies in " + home + "/state"},
+		"the root in the state folder":     {home + "/state/root", "", "session's folder " + home + "/state/root/rooms/" + folder.RoomsFor("s1")[0] + "/room lies in " + home + "/state"},
 		"the root behind a link to it":     {home + "/link/root", "", "lies in " + home + "/state"},
 		"the work folder in the store":     {"", home + "/store", "work folder " + home + "/store lies in " + home + "/store"},
-		"another session's folder as work": {"", home + "/.fairlead/sessions/other/work", "lies in " + home + "/.fairlead/sessions/other"},
+		"another session's folder as work": {"", home + "/.fairlead/sessions/other/work", "lies in " + home + "/.fairlead/sessions"},
 	} {
 		b := here(t, private, c.root)
 		b.sh(`mkdir -p "$1/.fairlead/sessions/other/work"`, home)

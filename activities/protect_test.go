@@ -55,7 +55,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 			if err := app.Details(&p); err != nil || p.Kind != protocol.ErrTypeUnprotected || !strings.Contains(p.Hint, "seeds.unprotected: allow") {
 				t.Errorf("%+v, %v", p, err)
 			}
-			if left := refusing.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"; grep -rlF -e "$2" -e made-up- "$1/sessions" || :`, refusing.root(), madeUpKey); left != "" {
+			if left := refusing.sh(`[ ! -e "$1/sessions/s1" ] || find "$1/sessions/s1"; grep -rlF -e "$2" -e made-up- "$1/sessions" "$1/rooms" 2>/dev/null || :`, refusing.root(), madeUpKey); left != "" {
 				t.Errorf("left: %s", left)
 			}
 			check := refusing.check()
@@ -72,7 +72,7 @@ func TestSessionSaysBeforeItStartsThatItsCredentialIsOpen(t *testing.T) {
 			if got := checkNamed(t, allowing.check(), "credential"); got.OK || got.Required {
 				t.Errorf("host check where it is allowed: %+v", got)
 			}
-			if trial := allowing.sh(`grep -rlF -e made-up- "$1" || :; ls "$1"`, out.Layout.Dir); strings.Contains(trial, "trial") {
+			if trial := allowing.sh(`grep -rlF -e made-up- "$1" || :; ls "$1"`, out.Layout.Seen()); strings.Contains(trial, "trial") {
 				t.Errorf("of the trial is left: %s", trial)
 			}
 
@@ -96,7 +96,7 @@ func TestProtectedSessionSaysNothing(t *testing.T) {
 	if k.permissions != seeds.Profile("read-only") {
 		t.Errorf("runs under %q", k.permissions)
 	}
-	if left := b.sh(`grep -rlF -e made-up-proof -e "$2" "$1" || :; ls "$1"`, k.layout.Dir, "# made-up-"); strings.Contains(left, "trial") {
+	if left := b.sh(`grep -rlF -e made-up-proof -e "$2" "$1" || :; ls "$1"`, k.layout.Seen(), "# made-up-"); strings.Contains(left, "trial") {
 		t.Errorf("of the trial is left: %s", left)
 	}
 	if got := checkNamed(t, b.check(), "credential"); !got.OK || !got.Required {

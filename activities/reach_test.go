@@ -135,7 +135,7 @@ rules:
 			if strings.Contains(environs+said, "marked-worker-") {
 				t.Errorf("on the host: %s\nin a command: %s", environs, said)
 			}
-			if left := b.sh(`grep -rlF -e marked-worker- "$1" || :`, k.layout.Dir); left != "" {
+			if left := b.sh(`grep -rlF -e marked-worker- "$1" "$2" || :`, k.layout.Dir, k.layout.Seen()); left != "" {
 				t.Errorf("in files: %s", left)
 			}
 			if !strings.Contains("\n"+environs, "\nHOME="+home+"\n") {

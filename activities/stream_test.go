@@ -58,9 +58,7 @@ func (k *talk) beside(id string) *talk {
 	n := &talk{bed: k.bed, claim: protocol.Claim{Session: id, Host: k.spec, Generation: 1}}
 	n.layout = folder.LayoutOf(k.layout.Root, id)
 	n.layout.Codex = k.layout.Codex
-	if err := places.MakeFolders(k.t.Context(), k.host(), n.layout, folder.FolderMark{Generation: 1}, folder.FenceOf(n.next(), n.layout.Dir, 1)); err != nil {
-		k.t.Fatal(err)
-	}
+	n.makeFolders(1)
 	k.t.Cleanup(n.kill)
 	return n
 }

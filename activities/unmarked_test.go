@@ -165,7 +165,10 @@ done`, tools)
 	h := loggedTools{b.host(), tools}
 	fence := folder.FenceOf(protocol.Claim{Session: "flushed", Generation: 1, Pump: 1}, l.Dir, 1)
 	for what, mark := range map[string]func() error{
-		"made": func() error { return places.MakeFolders(t.Context(), h, l, folder.FolderMark{Generation: 1}, fence) },
+		"made": func() error {
+			_, err := places.MakeFolders(t.Context(), h, l, folder.FolderMark{Generation: 1}, fence)
+			return err
+		},
 		"marked": func() error {
 			return folder.WriteMark(t.Context(), h, l, folder.FolderMark{Generation: 1}, true, fence)
 		},

@@ -14,9 +14,12 @@ import (
 //   - "deny" of a folder hides all that is in it. A folder in it that is "write" is visible
 //     again; one that is "read" is not. So a folder above CODEX_HOME cannot be denied.
 //   - A command that somebody accepts to run outside the sandbox keeps what is "deny", and
-//     nothing else. A "write" folder inside a denied one is missing for it: with the folder of
-//     all sessions denied, it ran in HOME instead of the work folder (codex 0.169). So the
-//     folder of all sessions cannot be denied either.
+//     nothing else. A "write" folder inside a denied one is missing for it: with a folder above
+//     the work folder denied, it ran in HOME, and what it wrote was lost (codex 0.169). So what
+//     lies beside the session's room is denied, and nothing above it (activities/folder).
+//   - "deny" also hides what is put into the folder later. A mode that lets nobody list a folder
+//     hides nothing: a command can make a user namespace, in which it lists the folders of its
+//     user all the same.
 //   - "deny" of a symbolic link stops every command from starting.
 //   - "deny" of a missing path does nothing, but stops every command from starting in a
 //     folder that is "read" inside of one that commands may write.
@@ -56,7 +59,7 @@ func Deniable(p, workDir string, c Confinement) bool {
 	return true
 }
 
-const maxPrivateTricks = 32
+const maxPrivateTricks = 64
 
 // privateScript looks at each path, and at the first of them also with some of root's powers.
 // It changes nothing on the host: what it unmounts is mounted in its own sandbox.
@@ -69,6 +72,9 @@ sees() {
 tricks() {
 	if [ "$n" -ge $max ]; then return 1; fi
 	if sees "/proc/self/root$1"; then return 0; fi
+	for o in /proc/[0-9]*; do
+		if sees "$o/root$1"; then return 0; fi
+	done
 	if [ -n "$(unshare -rm sh -c 'umount "$1"; if [ -d "$1" ]; then ls -A "$1"; else head -c 1 "$1"; fi' sh "$1" 2>/dev/null)" ]; then return 0; fi
 	umount "$1" 2>/dev/null || umount -l "$1" 2>/dev/null
 	sees "$1"

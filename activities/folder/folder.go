@@ -109,7 +109,18 @@ type Folder struct {
 	Exists   bool // perhaps with only the files of the lock
 	There    bool // with more than those
 	Prepared bool // a PrepareSession has completed
-	Mark     FolderMark
+	// Room is the place of the session's room; empty if there is none, as in folders of an
+	// earlier release.
+	Room string
+	Mark FolderMark
+}
+
+// Layout returns l with the room that the folder has.
+func (f Folder) Layout(l protocol.Layout) protocol.Layout {
+	if !f.There {
+		return l
+	}
+	return l.In(f.Room)
 }
 
 // Login returns the seed whose login may have rotated here, or nil.
@@ -131,10 +142,22 @@ func (f Folder) ParkedBy(generation int64, snapshot string) bool {
 	return f.Prepared && f.Mark.Parked && generation > 0 && f.Mark.Generation == generation && f.Mark.Snapshot == snapshot
 }
 
-const lookFolderScript = `d=$1
-for f in codex-home work proc generation; do
-	if [ -e "$d/$f" ] || [ -h "$d/$f" ]; then
-		if [ -e "$d/prepared" ]; then echo prepared; else echo begun; fi
+// lookFolderScript also finds the room of a session whose folder somebody removed: its work is
+// there. $1 is the folder, $2 the folder of rooms, $3 the places that the session may hold.
+const lookFolderScript = heldScript + `
+d=$1
+link=$(readlink -- "$d/room" 2>/dev/null)
+if [ -z "$link" ]; then
+	fl_held "$2" "${d##*/}" "$3"
+	if [ -n "$room" ] && [ -d "$2/$room/room" ]; then link=$2/$room/room; fi
+elif [ "$(readlink -- "${link%/room}/holder")" != "@${d##*/}" ]; then
+	echo "stray $link"
+	exit
+fi
+for f in "$link" "$d/codex-home" "$d/work" "$d/proc" "$d/generation"; do
+	if [ -e "$f" ] || [ -h "$f" ] || [ -n "$link" ]; then
+		room=$link
+		if [ -e "$d/prepared" ]; then echo "prepared $room"; else echo "begun $room"; fi
 		[ ! -e "$d/generation" ] || head -c 65536 -- "$d/generation"
 		exit
 	fi
@@ -143,16 +166,24 @@ if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
 
 // LookFolder changes nothing and takes no lock.
 func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error) {
-	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir}})
+	root := protocol.Layout{Root: path.Dir(path.Dir(dir))}
+	res, err := h.Run(ctx, hostexec.Command{Script: lookFolderScript, Args: []string{dir, root.Rooms(), strings.Join(RoomsFor(path.Base(dir)), " ")}})
 	if err != nil {
 		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
 	}
 	state, mark, _ := strings.Cut(string(res.Stdout), "\n")
+	state, link, _ := strings.Cut(state, " ")
+	room, err := roomOf(link)
+	if err != nil {
+		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
+	}
 	switch state {
+	case "stray":
+		return Folder{}, fmt.Errorf("look at folder %s on %s: its link room leads to %.200q, which it does not hold (is the folder a copy?)", dir, h.Name(), link)
 	case "absent", "bare":
 		return Folder{Exists: state == "bare"}, nil
 	case "prepared", "begun":
-		return Folder{Exists: true, There: true, Prepared: state == "prepared", Mark: ParseMark(mark)}, nil
+		return Folder{Exists: true, There: true, Prepared: state == "prepared", Room: room, Mark: ParseMark(mark)}, nil
 	}
 	return Folder{}, fmt.Errorf("look at folder %s on %s: unexpected output %.200q", dir, h.Name(), state)
 }

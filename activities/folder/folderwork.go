@@ -44,7 +44,7 @@ func EndUnrecorded(ctx context.Context, h hostexec.Host, l protocol.Layout, c pr
 		return found, fmt.Errorf("end what codex left behind on %s: %w", h.Name(), err)
 	}
 	// Reap's lock made the folder anew.
-	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
+	if err := Remove(ctx, h, l, fence); err != nil {
 		return found, fmt.Errorf("tidy up on %s: %w", h.Name(), err)
 	}
 	return found, nil

@@ -9,7 +9,8 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// LayoutOf returns a session's folders below root.
+// LayoutOf returns a session's folders below root, without a room. If the session has one,
+// these names of CODEX_HOME and the work folder are links; Folder.Layout has the room.
 func LayoutOf(root, session string) protocol.Layout {
 	dir := path.Join(root, "sessions", session)
 	return protocol.Layout{
@@ -45,13 +46,19 @@ func FenceOf(c protocol.Claim, dir string, attempt int32) hostexec.Fence {
 	return hostexec.Fence{Dir: dir, Epoch: EpochOf(c, attempt)}
 }
 
-// CheckLayout refuses a layout that LayoutOf would not make. It must come before anything
-// is read or removed there.
+// Inputs is the folder for files of messages. Commands may read it.
+func Inputs(l protocol.Layout) string { return path.Join(l.Seen(), "inputs") }
+
+// CheckLayout refuses a layout that neither this release nor an earlier one makes. It must
+// come before anything is read or removed there.
 func CheckLayout(l protocol.Layout, session string) error {
 	if err := kit.CheckID("session", session); err != nil {
 		return err
 	}
-	want := LayoutOf(l.Root, session)
+	if l.Room != "" && !roomRule.MatchString(l.Room) {
+		return kit.BadInput("session %s: %.40q is not the place of a room", session, l.Room)
+	}
+	want := LayoutOf(l.Root, session).In(l.Room)
 	switch {
 	case !path.IsAbs(l.Root) || path.Clean(l.Root) != l.Root || l.Root == "/":
 		return kit.BadInput("session %s: root %q is not a clean absolute path", session, l.Root)

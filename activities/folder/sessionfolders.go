@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // SessionFolders lists the sessions' folders on a host.
@@ -40,7 +41,7 @@ const MaxFolders = 5000
 func LookAtFolders(ctx context.Context, h hostexec.Host, root string, older time.Duration) (SessionFolders, error) {
 	out := SessionFolders{Dir: root + "/sessions"}
 	res, err := h.Run(ctx, hostexec.Command{Script: sessionFoldersScript,
-		Args: []string{out.Dir, strconv.Itoa(int(older / time.Minute)), strconv.Itoa(MaxFolders)}})
+		Args: []string{out.Dir, strconv.Itoa(int(older / time.Minute)), strconv.Itoa(MaxFolders), protocol.Layout{Root: root}.Rooms()}})
 	if err != nil {
 		return out, fmt.Errorf("list %s on %s: %w", out.Dir, h.Name(), err)
 	}

@@ -111,7 +111,7 @@ for p in setsid perl python3; do command -v "$p" >/dev/null 2>&1 && new=$p && br
 echo "session $new"
 case $(tail --version 2>/dev/null) in *'GNU coreutils'*) echo "tail gnu" ;; *) echo "tail other" ;; esac
 [ ! -r /proc/self/stat ] || echo "proc y"
-if why=$(mkdir -p -- "$dir/codex-home" "$dir/work" "$dir/tmp" 2>&1); then
+if why=$(mkdir -p -- "$dir/sessions" 2>&1); then
 	echo "home_ok y"
 	if why=$(mkfifo -- "$dir/fifo" 2>&1); then echo "fifo_ok y"; else echo "fifo_why $why" | head -n 1; fi
 	echo 'echo ran' >"$dir/run" && chmod 700 "$dir/run"

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/codexpkg"
+	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/conversation/wire"
@@ -76,9 +77,12 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
 	const sandbox = "workspace-write"
-	home, work := path.Join(dir, "codex-home"), path.Join(dir, "work")
+	l, real, err := makeUp(ctx, h, dir, firstSession, "")
+	if err != nil {
+		return err
+	}
 	decoy, mark := seeds.Decoy()
-	private, err := privacy(ctx, s, h, spec, root, "", work, codex, Confinement{})
+	private, err := privacy(ctx, s, h, spec, protocol.Layout{Root: root, WorkDir: l.WorkDir, Codex: codex}, Confinement{})
 	if detail, hint, mine := asCheck(err); mine {
 		c.add("private", false, true, detail, hint)
 		return nil
@@ -86,11 +90,12 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	if err != nil {
 		return err
 	}
-	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: home, Within: dir, Bundle: decoy, Sandbox: sandbox, Private: private.Paths, WorkDir: work})
+	among := append(folder.Hidden(path.Join(real, "rooms"), l.Room), path.Join(real, "sessions"))
+	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{CodexHome: l.CodexHome, Within: l.Seen(), Bundle: decoy, Sandbox: sandbox, Private: append(among, private.Paths...), WorkDir: l.WorkDir})
 	if err != nil {
 		return fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := startProbe(ctx, s, h, codex, home, path.Join(dir, "tmp"), work, nil)
+	p, err := startProbe(ctx, s, h, codex, l.CodexHome, l.Tmp(), l.WorkDir, nil)
 	if err != nil {
 		c.add("app-server", false, true, err.Error(), hintServer(err))
 		return nil
@@ -110,17 +115,22 @@ func checkServer(ctx context.Context, s *site.Site, c *checkup, h hostexec.Host,
 	c.Result.Facts["sandbox"] = "yes"
 	c.add("sandbox", true, true, "ran a command in it", "")
 
-	protected, err := p.protects(ctx, sandbox, planted.Permissions, home, mark, private.Paths)
+	later, _, err := makeUp(ctx, h, real, laterSession, "made-up")
+	if err != nil {
+		return err
+	}
+	all := slices.Concat(filesOf(later), among, private.Paths)
+	protected, err := p.protects(ctx, sandbox, planted.Permissions, l.CodexHome, mark, all)
 	if err != nil {
 		return err
 	}
 	addCredential(s, c, protected)
 	if protected.Profile == "" {
-		if protected.open, err = p.open(ctx, sandbox, "", private.Paths); err != nil {
+		if protected.open, err = p.open(ctx, sandbox, "", all); err != nil {
 			return err
 		}
 	}
-	addPrivate(s, c, private, protected.open)
+	addPrivate(s, c, private, real, protected.open)
 	cut, detail := p.networkCut(ctx, sandbox, protected.Profile)
 	c.add("network", cut, false, detail, "commands in the sandbox may reach the network from this host")
 	return nil
@@ -141,21 +151,32 @@ func addCredential(s *site.Site, c *checkup, p Protection) {
 	}
 }
 
-// addPrivate reports what commands can read of the host's private paths. Those of other
-// sessions are no reason to refuse a session that has no seed.
-func addPrivate(s *site.Site, c *checkup, private Privacy, open []string) {
+// addPrivate reports what commands can read of the host's private paths, and of the made-up
+// sessions in dir. Those of other sessions are no reason to refuse a session that has no seed.
+func addPrivate(s *site.Site, c *checkup, private Privacy, dir string, open []string) {
+	later := slices.ContainsFunc(open, func(p string) bool { return in(p, dir) })
+	paths := slices.DeleteFunc(slices.Clone(open), func(p string) bool { return in(p, dir) || slices.Contains(private.others, p) })
 	if len(open) == 0 {
-		told := "nothing that commands must not read is there"
+		told := "a command in the sandbox can read nothing of other sessions, also of later ones"
 		if len(private.Paths) > 0 {
-			told = "a command in the sandbox can read none of " + someOf(private.Paths, 3)
+			told += ", and none of " + someOf(private.Paths, 3)
 		}
 		c.Result.Facts["private"] = "protected"
 		c.add("private", true, true, told, "")
 		return
 	}
 	c.Result.Facts["private"] = "unprotected"
-	detail := "a command in the sandbox can read " + someOf(open, 3)
-	required := s.Unprotected != UnprotectedAllow && slices.ContainsFunc(open, func(p string) bool { return slices.Contains(private.secrets, p) })
+	detail := "a command in the sandbox can read " + someOf(paths, 3)
+	if len(paths) < len(open) {
+		detail = "a command in the sandbox can read the folders of other sessions"
+		if later {
+			detail += ", also of those that are prepared later than its own"
+		}
+		if len(paths) > 0 {
+			detail += ", and " + someOf(paths, 3)
+		}
+	}
+	required := s.Unprotected != UnprotectedAllow && slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(private.secrets, p) })
 	switch {
 	case required:
 		detail += "; sessions are refused"

@@ -155,8 +155,8 @@ func misplaced(flag, p, root, work, sandbox string) string {
 func (p Place) trial(l protocol.Layout, sandbox string) seeds.ConfineTrial {
 	t := seeds.ConfineTrial{ID: strings.ToLower(rand.Text()), Confine: p.confine}
 	// also writable in this mode
-	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", path.Join(l.Dir, "tmp")}, p.confine.Write...)
-	for _, dir := range []string{l.Dir, l.Root, p.Home, "/"} {
+	free := append([]string{l.WorkDir, "/tmp", "/var/tmp", l.Tmp()}, p.confine.Write...)
+	for _, dir := range []string{l.Dir, l.Seen(), l.Root, p.Home, "/"} {
 		inside := false
 		for _, f := range free {
 			inside = inside || dir == f || strings.HasPrefix(dir, f+"/")

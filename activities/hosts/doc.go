@@ -2,6 +2,12 @@
 // need to know of a host: whether codex is there, whether its sandbox protects a
 // credential, and whether its root folder is there.
 //
+// # Other sessions
+//
+// A session's commands see nothing of other sessions below the root folder (folder.Hidden).
+// CheckHost tries that with two made-up sessions, one of which is prepared while codex runs for
+// the other, and reports it as "private".
+//
 // # Root folders
 //
 // After a reboot, the disk with a host's root folder may not be mounted yet, so the absence

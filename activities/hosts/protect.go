@@ -66,13 +66,16 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 			return Protection{}, err
 		}
 	}
-	private, err := privacy(ctx, s, h, spec, l.Root, path.Base(l.Dir), l.WorkDir, l.Codex, at.confine)
+	private, err := privacy(ctx, s, h, spec, l, at.confine)
 	if err != nil {
 		return Protection{}, err
 	}
 	key := strings.Join([]string{spec.Name, spec.Address, spec.User, l.Root, l.Codex, version, sandbox, private.digest()}, "\x00")
 	if !l.OwnWork {
 		key += "\x00" + l.WorkDir // a CODEX_HOME in the work folder needs more protection
+	}
+	if private.alone {
+		key += "\x00alone"
 	}
 	s.Mu.Lock()
 	known := s.Confined[key] && confine.None()
@@ -87,7 +90,7 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 			return Protection{}, err
 		}
 	}
-	trial := path.Join(l.Dir, "trial")
+	trial := path.Join(l.Seen(), "trial")
 	p, err = tryProtection(ctx, s, h, trialIn{
 		layout: l, home: path.Join(trial, "codex-home"), sandbox: sandbox, at: at, private: private.Paths, seed: b, fence: &fence,
 	})
@@ -96,7 +99,7 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	}
 	cleanup, cancelCleanup := kit.Afterwards(ctx)
 	defer cancelCleanup()
-	if left := hostexec.RemoveTree(cleanup, h, trial, l.Dir, &fence); left != nil && err == nil {
+	if left := hostexec.RemoveTree(cleanup, h, trial, l.Seen(), &fence); left != nil && err == nil {
 		err = fmt.Errorf("remove the made-up credential: %w", left)
 	}
 	if err != nil {
@@ -132,12 +135,12 @@ func tryProtection(ctx context.Context, s *site.Site, h hostexec.Host, in trialI
 		return Protection{}, err
 	}
 	planted, err := seeds.Plant(ctx, h, seeds.PlantSpec{
-		CodexHome: in.home, Within: l.Dir, Bundle: decoy, Sandbox: in.sandbox, Confine: c, Private: in.private, WorkDir: l.WorkDir, Fence: in.fence,
+		CodexHome: in.home, Within: l.Seen(), Bundle: decoy, Sandbox: in.sandbox, Confine: c, Private: in.private, WorkDir: l.WorkDir, Fence: in.fence,
 	})
 	if err != nil {
 		return Protection{}, fmt.Errorf("plant a made-up credential: %w", err)
 	}
-	p, err := startProbe(ctx, s, h, l.Codex, in.home, path.Join(l.Dir, "tmp"), l.WorkDir, in.fence)
+	p, err := startProbe(ctx, s, h, l.Codex, in.home, l.Tmp(), l.WorkDir, in.fence)
 	if err != nil {
 		return Protection{}, err
 	}

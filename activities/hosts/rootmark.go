@@ -135,8 +135,8 @@ func rootMissing(h hostexec.Host, root, found string) error {
 // lookRootScript prints the id of the root folder $1, or " ours" if it has only things of
 // an earlier version.
 const lookRootScript = `if [ -s "$1/` + rootMarkFile + `" ]; then head -n 1 "$1/` + rootMarkFile + `"; exit; fi
-for d in "$1"/codex/* "$1"/sessions/*/codex-home "$1"/sessions/*/work "$1"/sessions/*/proc "$1"/sessions/*/generation "$1"/sessions/.gone-*; do
-	if [ -e "$d" ]; then echo " ours"; exit; fi
+for d in "$1"/codex/* "$1"/sessions/*/room "$1"/sessions/*/codex-home "$1"/sessions/*/work "$1"/sessions/*/proc "$1"/sessions/*/generation "$1"/sessions/.gone-*; do
+	if [ -e "$d" ] || [ -h "$d" ]; then echo " ours"; exit; fi
 done`
 
 // checkRoot fails with ErrTypeRootMissing unless the root folder in which a session was

@@ -61,6 +61,7 @@ func RecoverSeed(ctx context.Context, s *site.Site, in inquiry.RecoverSeedInput,
 	if err != nil {
 		return out, err
 	}
+	l = f.Layout(l)
 	if !f.Exists {
 		// To take the lock would create the folder. Processes are found by their mark.
 		if _, err := folder.EndUnrecorded(ctx, h, l, in.Claim, attempt); err != nil {
@@ -96,7 +97,7 @@ func RecoverSeed(ctx context.Context, s *site.Site, in inquiry.RecoverSeedInput,
 		out.Absent = rotation == seeds.RotationLoggedOut
 	}
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence); err != nil {
 		return out, err
 	}
 	out.Wiped = true

@@ -50,6 +50,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	if err != nil {
 		return a, err
 	}
+	there := f.Layout(l)
 	dir := in.Dir
 	switch {
 	case f.Mark.Generation == in.Claim.Generation && f.Prepared:
@@ -61,7 +62,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 			a.mark.Restored, a.mark.Differs = folder.RestoredWarm, ""
 		}
 	case in.Restore != nil && f.ParkedBy(in.Restore.Warm, in.Restore.Snapshot) && f.Mark.SameSecrets(in.Seed):
-		if a.warm, err = asLeft(ctx, s, h, l, in.Claim, attempt); err != nil {
+		if a.warm, err = asLeft(ctx, s, h, there, in.Claim, attempt); err != nil {
 			return a, err
 		}
 		f.Mark.Parked = false // not warm: something ran there since
@@ -70,17 +71,17 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	case a.warm:
 		a.mark.Restored, a.mark.From, dir = folder.RestoredWarm, f.Mark.Snapshot, f.Mark.Dir
 	case a.ours:
-		err = holdAnew(ctx, s, h, l, in, &a, f.Mark, attempt, hide)
+		err = holdAnew(ctx, s, h, there, in, &a, f.Mark, attempt, hide)
 	case cannot != nil:
 		return a, cannot
 	case f.There && f.Mark.Generation == in.Claim.Generation:
 		// An earlier attempt did not finish: nothing has run here.
 		a.mark.Left = f.Mark.Left
 		if f.Mark.From != in.Restore.From() {
-			err = undoArrival(ctx, s, h, l, in, attempt)
+			err = undoArrival(ctx, s, h, there, in, attempt)
 		}
 	case f.There:
-		a.mark.Left, err = clearOut(ctx, s, h, l, f.Mark, in, attempt, hide)
+		a.mark.Left, err = clearOut(ctx, s, h, there, f.Mark, in, attempt, hide)
 		if err == nil && f.Mark.Login() != nil && folder.LoginRotates(in.Seed) && in.Seed.Name == f.Mark.Seed.Name {
 			a.mark.Seed, err = newest(ctx, s, in.Claim.Session, in.Seed)
 		}
@@ -94,6 +95,9 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	}
 	if dir != "" && dir != in.Dir {
 		dir, err = personsDir(ctx, h, dir)
+	}
+	if !a.fresh() || f.There && f.Mark.Generation == in.Claim.Generation {
+		a.layout = there // perhaps as an earlier release made it
 	}
 	if dir != "" {
 		a.layout.WorkDir, a.layout.OwnWork, a.mark.Dir = dir, false, dir
@@ -133,8 +137,8 @@ func newest(ctx context.Context, s *site.Site, session string, told *protocol.Se
 
 func undoArrival(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, attempt int32) error {
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
-	for _, gone := range []string{l.CodexHome, folder.LayoutOf(l.Root, in.Claim.Session).WorkDir, path.Join(l.Dir, folder.MarkFile)} {
-		if err := hostexec.RemoveTree(ctx, h, gone, l.Dir, &fence); err != nil {
+	for _, gone := range []struct{ name, dir string }{{"codex-home", l.Seen()}, {"work", l.Seen()}, {folder.MarkFile, l.Dir}} {
+		if err := hostexec.RemoveTree(ctx, h, path.Join(gone.dir, gone.name), gone.dir, &fence); err != nil {
 			return fmt.Errorf("begin anew: %w", err)
 		}
 	}
@@ -216,7 +220,7 @@ func clearOut(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 		}
 	}
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence); err != nil {
 		return left, err
 	}
 	return left, removeFolder(ctx, s, h, l, fence)
@@ -255,7 +259,7 @@ func removeFolder(ctx context.Context, s *site.Site, h hostexec.Host, l protocol
 			return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
 		}
 	}
-	if err := hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence); err != nil {
+	if err := folder.Remove(ctx, h, l, fence); err != nil {
 		return fmt.Errorf("the credential is wiped, %s stays on %s: %w", l.Dir, h.Name(), err)
 	}
 	return nil

@@ -69,6 +69,7 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	if err != nil && !(in.Discard && prepared && kit.IsRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
 	}
+	in.Layout = f.Layout(in.Layout)
 	gone := true
 	if err != nil {
 		gone, out.Unsaved = false, folder.LoginRotates(in.Seed)
@@ -180,7 +181,7 @@ func clearFolder(ctx context.Context, s *site.Site, h hostexec.Host, in CloseSes
 		}
 		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("discarded what could not be saved: %v", err)}
 	}
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence); err != nil {
 		return stays(h, l, err)
 	}
 	out.Wiped = true

@@ -94,6 +94,7 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 	if err != nil && !missing {
 		return out, err
 	}
+	l = f.Layout(l)
 	if in.Generation > 0 && f.Mark.Generation > in.Generation {
 		// The session is back and has cleaned up there.
 		out.Wiped, out.Removed, out.At = true, true, s.Now()
@@ -312,7 +313,7 @@ func takeAway(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Lay
 	case !cannotBeKept(err):
 		return fmt.Errorf("the work and the conversation stay on %s in %s for now: %w", h.Name(), l.Dir, err)
 	}
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence); err != nil {
 		return err
 	}
 	out.Wiped, out.At = true, s.Now()

@@ -101,7 +101,7 @@ func parkHere(ctx context.Context, s *site.Site, h hostexec.Host, in snaps.ParkS
 		return nil, stays(h, l, err)
 	}
 	p.Step("wiping")
-	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence); err != nil {
+	if err := seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence); err != nil {
 		return nil, fmt.Errorf("snapshot %s is complete, but the credential may still be on the host: %w", idOfBrief(got), err)
 	}
 	// The mark names no snapshot if nothing was worth keeping.

@@ -148,7 +148,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	fence := folder.FenceOf(in.Claim, l.Dir, attempt)
 	var plant seeds.Planted
 	protected := hosts.Protection{}
-	if err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
+	if l, err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
 		out.Brought, out.BeforeRun, err = workspaces.WorkIn(ctx, s, workspaces.WorkspaceJob(s, h, l, in.Claim, attempt, in.Stop), in.Workspace, a.workState(), hide, p)
 		if err != nil && in.Workspace != nil && workspaces.StillGoing(ctx, err) {
 			return out, err // the next attempt finds the job
@@ -162,7 +162,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	if err == nil {
 		plant, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Dir, Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
+			CodexHome: l.CodexHome, Within: l.Seen(), Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -220,53 +220,79 @@ cd -- "$d" && pwd -P`, Args: []string{dir}})
 
 // foldersScript makes the session's folders, except those with an empty name, and marks
 // them. The first time, it records which of codex's mount points the work folder had.
+//
+// It prints the place of the session's room. home is y to make CODEX_HOME and the work folder
+// too, own is y if the work folder is $3 in the room, and not the path $3.
 const foldersScript = `umask 077
 flushed() { ` + folder.FlushMark + `; }
-dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6
-shift 6
+` + folder.RoomScript + `
+dir=$1 home=$2 work=$3 own=$4 need=$5 mark=$6 root=$7 places=$8
+shift 8
 free=$(df -Pk -- "$dir" 2>/dev/null | awk 'NR == 2 { print $4 }')
 case $free in '' | *[!0-9]*) ;; *)
 	[ "$free" -ge "$need" ] || { echo "No space left on device: $((free / 1024)) MiB are free below $dir, $((need / 1024)) are needed" >&2; exit 1; } ;;
 esac
-mkdir -p -- "$dir/proc" "$dir/tmp" "$dir/workspace" || exit 1
+# Only what exists can be hidden from commands.
+mkdir -p -- "$dir" "$root/exec" "$root/logins" "$root/kept" && fl_room "$root" "${dir##*/}" "$places" || exit 1
+seen=$dir
+if [ -n "$room" ]; then
+	seen=$root/rooms/$room/room
+	mkdir -p -- "$seen/inputs" || exit 1
+	# Workers of an earlier release know these names only.
+	for f in codex-home work tmp inputs; do
+		[ "$f" != work ] || [ "$own" = y ] || continue
+		[ -h "$dir/$f" ] || [ -e "$dir/$f" ] || ln -s -- "$seen/$f" "$dir/$f" || exit 1
+	done
+	echo "$room"
+fi
+[ "$own" != y ] || work=$seen/work
+mkdir -p -- "$dir/proc" "$seen/tmp" "$dir/workspace" || exit 1
 [ -e "$dir/generation" ] || {
 	printf %s "$mark" >"$dir/generation.new" && flushed "$dir" && mv -f -- "$dir/generation.new" "$dir/generation"
 } || exit 1
-[ -z "$home" ] || mkdir -p -- "$home" || exit 1
+[ "$home" = y ] || exit 0
+mkdir -p -- "$seen/codex-home" || exit 1
 [ -n "$work" ] || exit 0
 if [ "$own" = y ]; then mkdir -p -- "$work" || exit 1; fi
 [ -e "$dir/before" ] || {
 	for m in "$@"; do [ ! -e "$work/$m" ] || echo "$m"; done >"$dir/before.new" && mv -f -- "$dir/before.new" "$dir/before"
 }`
 
-// furnish makes the session's folders, and restores the snapshot if no earlier attempt has.
-func furnish(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *kit.Progress) error {
+// furnish makes the session's folders, and restores the snapshot if no earlier attempt has. It
+// returns the layout with the session's room.
+func furnish(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, a *arrival, fence hostexec.Fence, p *kit.Progress) (protocol.Layout, error) {
 	if a.fresh() && a.mark.Restored == folder.RestoredSnapshot {
 		// first the mark, so that the folder of an interrupted restore is known as ours
-		bare := l
-		bare.CodexHome, bare.WorkDir = "", ""
-		if err := MakeFolders(ctx, h, bare, a.mark, fence); err != nil {
-			return err
+		l, err := makeFolders(ctx, h, l, a.mark, false, fence)
+		if err != nil {
+			return l, err
 		}
-		var err error
 		if a.mark.Differs, err = snaps.Bring(ctx, s, h, l, in.Claim.Host, in.Restore.Snapshot, fence, p); err != nil {
-			return err
+			return l, err
 		}
 	}
 	return MakeFolders(ctx, h, l, a.mark, fence)
 }
 
-// MakeFolders makes the folders of a session.
-func MakeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark folder.FolderMark, fence hostexec.Fence) error {
-	own := "n"
-	if l.OwnWork {
-		own = "y"
+// MakeFolders makes the folders of a session, and returns the layout with its room.
+func MakeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark folder.FolderMark, fence hostexec.Fence) (protocol.Layout, error) {
+	return makeFolders(ctx, h, l, mark, true, fence)
+}
+
+// makeFolders is MakeFolders; content says whether to make CODEX_HOME and the work folder.
+func makeFolders(ctx context.Context, h hostexec.Host, l protocol.Layout, mark folder.FolderMark, content bool, fence hostexec.Fence) (protocol.Layout, error) {
+	yes := map[bool]string{false: "n", true: "y"}
+	session := path.Base(l.Dir)
+	args := append([]string{l.Dir, yes[content], l.WorkDir, yes[l.OwnWork], fmt.Sprint(folder.SessionRoom >> 10), mark.Text(), l.Root, strings.Join(folder.RoomsFor(session), " ")}, folder.MountPoints...)
+	res, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence})
+	if err == nil {
+		l = l.In(strings.TrimSpace(string(res.Stdout)))
+		err = folder.CheckLayout(l, session)
 	}
-	args := append([]string{l.Dir, l.CodexHome, l.WorkDir, own, fmt.Sprint(folder.SessionRoom >> 10), mark.Text()}, folder.MountPoints...)
-	if _, err := h.Run(ctx, hostexec.Command{Script: foldersScript, Args: args, Fence: &fence}); err != nil {
-		return fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
+	if err != nil {
+		return l, fmt.Errorf("make the session's folders below %s: %w", l.Root, err)
 	}
-	return nil
+	return l, nil
 }
 
 // unprepare undoes a failed prepare: it removes all of a fresh folder, otherwise only the
@@ -284,9 +310,9 @@ func unprepare(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.La
 	if err != nil {
 		// The folder stays until the session is closed.
 	} else if fresh {
-		err = hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
+		err = folder.Remove(ctx, h, l, fence)
 	} else {
-		err = seeds.Wipe(ctx, h, l.CodexHome, l.Dir, &fence)
+		err = seeds.Wipe(ctx, h, l.CodexHome, l.Seen(), &fence)
 	}
 	if err != nil {
 		return fmt.Errorf("%w (and what was planted may still be in %s on %s: %v)", why, l.CodexHome, h.Name(), err)

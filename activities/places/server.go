@@ -89,7 +89,7 @@ func serverEnv(s *site.Site, l protocol.Layout) map[string]string {
 	env := map[string]string{
 		"CODEX_HOME": l.CodexHome,
 		// codex makes no helpers for a CODEX_HOME that lies in the temp folder
-		"TMPDIR": path.Join(l.Dir, "tmp"),
+		"TMPDIR": l.Tmp(),
 	}
 	if s.TokenEndpoint != "" {
 		env["CODEX_REFRESH_TOKEN_URL_OVERRIDE"] = s.TokenEndpoint

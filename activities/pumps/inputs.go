@@ -23,7 +23,7 @@ import (
 // can read them if its sandbox lets it read the system, and write there only without a
 // sandbox. Each lies in a folder named by its digest, so that another attempt finds it.
 
-func inputsDir(l protocol.Layout) string { return path.Join(l.Dir, "inputs") }
+func inputsDir(l protocol.Layout) string { return folder.Inputs(l) }
 
 // InputsDir is the host's folder for files of messages.
 func InputsDir(l protocol.Layout) string { return inputsDir(l) }
@@ -104,7 +104,7 @@ func plantInput(ctx context.Context, s *site.Site, in RunPumpInput, file protoco
 	case "same":
 		return nil
 	case "strange": // an unconfined command put it there
-		if err := hostexec.RemoveTree(ctx, h, where, in.Layout.Dir, &fence); err != nil {
+		if err := hostexec.RemoveTree(ctx, h, where, in.Layout.Seen(), &fence); err != nil {
 			return err
 		}
 	}

@@ -120,22 +120,26 @@ func writeBrought(ctx context.Context, j Job, b Brought) error {
 	return nil
 }
 
-// inPlaceScript fails if a symbolic link took the place of a session's folder.
-const inPlaceScript = `at=$(cd -P -- "$1" && pwd -P) || exit 1
-for d in "$2" "$3"; do
-	[ -n "$d" ] || continue
-	here=$(cd -P -- "$1/$d" && pwd -P) || exit 1
-	[ "$here" = "$at/$d" ] || { echo "$1/$d leads to $here" >&2; exit 4; }
+// inPlaceScript fails if a symbolic link took the place of one of a session's folders. $1 is a
+// folder, $2 a path below it, and so on.
+const inPlaceScript = `while [ $# -gt 1 ]; do
+	at=$(cd -P -- "$1" && pwd -P) && here=$(cd -P -- "$1/$2" && pwd -P) || exit 1
+	[ "$here" = "$at/$2" ] || { echo "$1/$2 leads to $here" >&2; exit 4; }
+	shift 2
 done`
 
 func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
-	at := path.Join(l.Root, "sessions")
-	session := path.Base(l.Dir)
-	work := ""
-	if l.OwnWork {
-		work = path.Join(session, "work")
+	sessions := path.Join(l.Root, "sessions")
+	args := []string{sessions, path.Base(l.Dir)}
+	holder := sessions
+	if l.Room != "" {
+		holder = l.Rooms()
+		args = append(args, holder, path.Join(l.Room, "room"))
 	}
-	_, err := h.Run(ctx, hostexec.Command{Script: inPlaceScript, Args: []string{at, session, work}})
+	if l.OwnWork {
+		args = append(args, holder, strings.TrimPrefix(l.WorkDir, holder+"/"))
+	}
+	_, err := h.Run(ctx, hostexec.Command{Script: inPlaceScript, Args: args})
 	var exit *hostexec.ExitError
 	if errors.As(err, &exit) && exit.Code == 4 {
 		return &kit.TypedError{Kind: protocol.ErrTypeWorkspace, Hint: "somebody has put a symbolic link in the place of the session's folder; look what it is, and remove it",

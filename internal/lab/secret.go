@@ -3,6 +3,7 @@ package lab
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"io/fs"
 	"os"
@@ -143,9 +144,10 @@ func (w *Watch) Stop() (found []string, samples int) {
 }
 
 // FindSecret searches every file below dirs: databases, logs, stores. It
-// returns where the secret was found, and how many files and bytes were read.
+// returns where the secret was found, and how many files and bytes were read. The room of a
+// session's folder counts as a part of it.
 func FindSecret(secret string, dirs ...string) (found []string, files int, size int64, err error) {
-	for _, dir := range dirs {
+	for _, dir := range withRooms(dirs) {
 		err = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.Type().IsRegular() {
 				return err
@@ -168,10 +170,23 @@ func FindSecret(secret string, dirs ...string) (found []string, files int, size 
 	return found, files, size, nil
 }
 
+// withRooms adds the rooms of sessions' folders.
+func withRooms(dirs []string) []string {
+	all := slices.Clone(dirs)
+	for _, dir := range dirs {
+		if room, err := filepath.EvalSymlinks(filepath.Join(dir, "room")); err == nil {
+			all = append(all, room)
+		}
+	}
+	return all
+}
+
 // Below lists the processes whose arguments, working folder or program are
-// below a folder.
+// below a folder, or which have the mark of the session with that folder.
 func Below(dir string) []string {
 	var out []string
+	sum := sha256.Sum256([]byte(dir))
+	mark := fmt.Appendf(nil, "FAIRLEAD_SESSION=%s@%x\x00", filepath.Base(dir), sum[:4])
 	procs, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range procs {
 		if filepath.Base(p) == fmt.Sprint(os.Getpid()) {
@@ -180,7 +195,8 @@ func Below(dir string) []string {
 		cmd, _ := os.ReadFile(filepath.Join(p, "cmdline"))
 		cwd, _ := os.Readlink(filepath.Join(p, "cwd"))
 		exe, _ := os.Readlink(filepath.Join(p, "exe"))
-		if bytes.Contains(cmd, []byte(dir)) || strings.HasPrefix(cwd, dir) || strings.HasPrefix(exe, dir) {
+		env, _ := os.ReadFile(filepath.Join(p, "environ"))
+		if bytes.Contains(env, mark) || bytes.Contains(cmd, []byte(dir)) || strings.HasPrefix(cwd, dir) || strings.HasPrefix(exe, dir) {
 			out = append(out, fmt.Sprintf("%s %s", filepath.Base(p), strings.ReplaceAll(strings.TrimSuffix(string(cmd), "\x00"), "\x00", " ")))
 		}
 	}

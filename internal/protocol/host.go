@@ -60,19 +60,6 @@ type SeedRef struct {
 	Epoch int64 `json:"epoch,omitempty"`
 }
 
-// Layout has a session's absolute paths on its host.
-type Layout struct {
-	Root      string `json:"root"`
-	Dir       string `json:"dir"`        // Root/sessions/<id>
-	CodexHome string `json:"codex_home"` // Dir/codex-home
-	WorkDir   string `json:"work_dir"`   // Dir/work, or --dir
-	OwnWork   bool   `json:"own_work"`   // Fairlead made WorkDir and may remove it
-	Codex     string `json:"codex"`      // the binary
-	// CodexSums is the SHA-256 of the list of files of codex's package, which is verified
-	// before each start; empty if Fairlead did not bring codex.
-	CodexSums string `json:"codex_sums,omitempty"`
-}
-
 // SeedFile describes one file of a seed.
 type SeedFile struct {
 	Path   string `json:"path"`

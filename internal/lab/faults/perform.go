@@ -304,7 +304,7 @@ func (s *stage) sweep(ctx context.Context, h *host, results []*scenario.Result) 
 	}
 	// Only a session's epoch stays, for a month, so that no former holder can
 	// bring the session back.
-	if dirs, _ := filepath.Glob(filepath.Join(h.root, "sessions", "[^.]*")); len(dirs) > 0 {
+	if dirs := foldersOn(h); len(dirs) > 0 {
 		left = append(left, fmt.Sprintf("on the host there are %v", dirs))
 	}
 	if rules, err := rulesLeft(h.port); err != nil || rules != "" {

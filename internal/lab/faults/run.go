@@ -64,7 +64,26 @@ func (r *run) logf(format string, args ...any) {
 }
 
 func (r *run) dir() string  { return filepath.Join(r.host.root, "sessions", r.id) }
-func (r *run) work() string { return filepath.Join(r.dir(), "work") }
+func (r *run) work() string { return workOn(r.host, r.id) }
+
+// foldersOn returns the folders of sessions on a host, and the rooms that are held.
+func foldersOn(h *host) []string {
+	dirs, _ := filepath.Glob(filepath.Join(h.root, "sessions", "[^.]*"))
+	for _, name := range []string{"holder", "room"} {
+		rooms, _ := filepath.Glob(filepath.Join(h.root, "rooms", "?", "?", "?", "?", name))
+		dirs = append(dirs, rooms...)
+	}
+	return dirs
+}
+
+// workOn returns the work folder of a session on a host, without links if it is there.
+func workOn(h *host, id string) string {
+	work := filepath.Join(h.root, "sessions", id, "work")
+	if real, err := filepath.EvalSymlinks(work); err == nil {
+		return real
+	}
+	return work
+}
 
 // proc returns the folder of the n-th incarnation of codex.
 func (r *run) proc(n int) string {

@@ -116,7 +116,7 @@ func (s *snapRun) went() (gone []departure) {
 	stands := map[*host]int{}
 	var versions []int
 	for _, h := range s.hosts {
-		if v := versionIn(filepath.Join(h.root, "sessions", s.run.id, "work")); v > 0 {
+		if v := versionIn(workOn(h, s.run.id)); v > 0 {
 			stands[h], versions = v, append(versions, v)
 		}
 	}
@@ -145,7 +145,7 @@ func (s *snapRun) stillThere() {
 		s.res.Find(halfWhole, "it says that it is parked while nothing could be kept")
 	}
 	for _, h := range s.hosts {
-		if got, err := treeDigest(filepath.Join(h.root, "sessions", s.run.id, "work")); err == nil && got == now {
+		if got, err := treeDigest(workOn(h, s.run.id)); err == nil && got == now {
 			return
 		}
 	}

@@ -105,25 +105,24 @@ func (s *stage) host(ctx context.Context, name string) (*host, error) {
 	}
 	h := &host{name: name, root: filepath.Join(s.Dir, "host-"+name), boot: filepath.Join(s.Dir, name+".boot")}
 	wrapper := filepath.Join(s.Dir, name+"-sshd")
+	if err := os.MkdirAll(h.root, 0o755); err != nil {
+		return nil, err
+	}
+	if small {
+		// Mount before sshd starts, which has its own mount namespace.
+		unmount, err := hosttest.SmallDisk(ctx, h.root, 256<<20)
+		if err != nil {
+			return nil, err
+		}
+		s.unmounts = append(s.unmounts, unmount)
+	}
 	err := errors.Join(
-		os.MkdirAll(filepath.Join(s.Dir, "codex"), 0o755), os.MkdirAll(h.root, 0o755),
+		os.MkdirAll(filepath.Join(s.Dir, "codex"), 0o755), os.MkdirAll(filepath.Join(h.root, "sessions"), 0o700),
 		os.Symlink(filepath.Join(s.Dir, "codex"), filepath.Join(h.root, "codex")),
 		os.WriteFile(wrapper, fmt.Appendf(nil, bootWrapper, h.boot), 0o755),
 		lab.NewBoot(h.boot))
 	if err != nil {
 		return nil, err
-	}
-	if small {
-		// Mount before sshd starts, which has its own mount namespace.
-		disk := filepath.Join(h.root, "sessions")
-		if err := os.Mkdir(disk, 0o700); err != nil {
-			return nil, err
-		}
-		unmount, err := hosttest.SmallDisk(ctx, disk, 256<<20)
-		if err != nil {
-			return nil, err
-		}
-		s.unmounts = append(s.unmounts, unmount)
 	}
 	h.sshd, err = s.AddHost(ctx, name, hosttest.Options{Root: h.root, Program: wrapper}, "--slots", "64", "--label", "pair="+pair)
 	if err != nil {

@@ -174,10 +174,11 @@ func (w *stormWave) sweepHost(ctx context.Context, h *host) {
 		if v.Used > 0 {
 			return fmt.Errorf("%d slots are held by %v", v.Used, v.Holders)
 		}
-		if dirs, _ := filepath.Glob(filepath.Join(h.root, "sessions", "[^.]*")); len(dirs) > 0 {
+		if dirs := foldersOn(h); len(dirs) > 0 {
 			return fmt.Errorf("there are %v", dirs)
 		}
-		if ps := slices.DeleteFunc(processesOf(nobody, filepath.Join(h.root, "sessions")), func(p process) bool { return strings.Contains(p.command, "sshd") }); len(ps) > 0 {
+		working := append(processesOf(nobody, filepath.Join(h.root, "sessions")), processesOf(nobody, filepath.Join(h.root, "rooms"))...)
+		if ps := slices.DeleteFunc(working, func(p process) bool { return strings.Contains(p.command, "sshd") }); len(ps) > 0 {
 			return fmt.Errorf("process %d runs: %.200s", ps[0].pid, ps[0].command)
 		}
 		return nil

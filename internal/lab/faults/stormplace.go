@@ -117,7 +117,7 @@ func (r *stormRun) strike(format string, args ...any) {
 }
 
 func (r *stormRun) work(h *host, id string) string {
-	return filepath.Join(h.root, "sessions", id, "work")
+	return workOn(h, id)
 }
 
 func plainHost(ctx context.Context, s *stage) (*host, error) {

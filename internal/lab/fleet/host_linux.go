@@ -255,6 +255,8 @@ func (h *host) left() []string {
 	// Only a session's epoch stays, for a month, so that no former holder can
 	// bring the session back.
 	dirs, _ := filepath.Glob(filepath.Join(h.root, "sessions", "[^.]*"))
+	rooms, _ := filepath.Glob(filepath.Join(h.root, "rooms", "?", "?", "?", "?", "holder"))
+	dirs = append(dirs, rooms...)
 	for _, d := range dirs {
 		out = append(out, h.name+": "+d)
 	}

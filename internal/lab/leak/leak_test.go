@@ -412,7 +412,11 @@ func (d *day) broker() {
 		d.t.Errorf("%s got no newer token: %+v", id, v)
 	}
 	s := NewSearcher(d.marks)
-	found, files, _, err := s.Below(filepath.Join(d.root, "sessions", id), d.host.Home)
+	room, err := filepath.EvalSymlinks(filepath.Join(d.root, "sessions", id, "room"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	found, files, _, err := s.Below(filepath.Join(d.root, "sessions", id), room, d.host.Home)
 	if report(d.t, "the host of a session with a broker", found, err); files == 0 {
 		d.t.Error("nothing was looked at")
 	}
@@ -471,7 +475,7 @@ func TestNoSecretIsAnywhere(t *testing.T) {
 		return found, err
 	})
 	both("the host", func(s *Searcher) ([]string, error) {
-		found, _, _, err := s.Below(filepath.Join(d.root, "sessions"), d.host.Home)
+		found, _, _, err := s.Below(filepath.Join(d.root, "sessions"), filepath.Join(d.root, "rooms"), d.host.Home)
 		return found, err
 	})
 	if len(d.issuer.Surprises()) > 0 {

@@ -23,7 +23,10 @@ func TestTheAgentCannotReadItsCredential(t *testing.T) {
 		id := "credential-" + sandbox
 		e2e.Session(t, id, "--sandbox", sandbox)
 		e2e.Idle(t, id)
-		home := filepath.Join(e2e.Root, "sessions", id, "codex-home")
+		home, err := filepath.EvalSymlinks(filepath.Join(e2e.Root, "sessions", id, "codex-home"))
+		if err != nil {
+			t.Fatal(err)
+		}
 		data, err := os.ReadFile(filepath.Join(home, "config.toml"))
 		if err != nil || !strings.Contains(string(data), e2e.Lab.Token) {
 			t.Fatalf("the credential was not planted (%v): this test would prove nothing", err)

@@ -41,11 +41,20 @@ func TestAFolderThatNobodyRemembersIsWipedAndAStrangersIsNamed(t *testing.T) {
 		t.Fatal(err)
 	}
 	aside := filepath.Join(e2e.Lab.Dir, "folder-aside")
+	room, err := filepath.EvalSymlinks(at("folder-lost", "room"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	place := filepath.Dir(room)
 	run("cp", "-a", at("folder-lost"), aside)
+	run("cp", "-a", place, aside+"-place")
 	e2e.OK(t, "session", "close", "folder-lost")
 	// As if the session had never been closed there and the pool did not know
 	// of it.
 	run("cp", "-a", aside, at("folder-lost"))
+	run("cp", "-a", aside+"-place/.", place)
+	// A stranger's has no room.
+	run("sh", "-c", `cd "$1" && rm room codex-home work tmp inputs && cp -a "$2/codex-home" "$2/work" .`, "sh", aside, aside+"-place/room")
 	run("mv", aside, at("folder-stranger"))
 	t.Cleanup(func() { os.RemoveAll(at("folder-stranger")) })
 	for _, s := range []string{"folder-lost", "folder-used", "folder-stranger"} {

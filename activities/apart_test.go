@@ -1,0 +1,360 @@
+package activities
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/snaps"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/hostexec/hosttest"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// looksAround is a model that looks for what another session below root has, by all names that
+// it may have and also in a user namespace of its own, and does its own work.
+func looksAround(t *testing.T, root string) *scriptedmodel.Server {
+	return scriptedmodel.Serve(t, fmt.Sprintf(`
+rules:
+  - when: {matches: '^work outside$'}
+    steps:
+      - - shell: {cmd: 'pwd; echo outside >accepted; cat accepted', escalate: true, justification: may I}
+      - say: done
+  - when: {matches: '^work$'}
+    steps:
+      - - shell: echo a >f; cat f; pwd
+      - say: done
+  - when: {matches: '^look at (\S+) in (\S+)$'}
+    steps:
+      - - shell:
+            yield: 60s
+            cmd: |
+              exec 2>/dev/null
+              look() {
+                cd %[1]q/sessions/{{ index .Match 1 }} && cat work/left room/work/left codex-home/auth.json room/codex-home/auth.json proc/*/out.log inputs/* generation
+                cd {{ index .Match 2 }} && cat work/left codex-home/auth.json tmp/* inputs/*
+                cd %[1]q; ls -a sessions sessions/{{ index .Match 1 }}; cat exec/* logins/* kept/*
+                find rooms -name left -exec cat {} +
+                readlink sessions/{{ index .Match 1 }}/room rooms/*/*/*/*/holder
+                chmod -R u+rwx rooms sessions
+                for p in /proc/[0-9]*; do cat $p/root{{ index .Match 2 }}/work/left; readlink $p/cwd $p/fd/*; tr '\0' '\n' <$p/environ | grep /sessions/; tr '\0' ' ' <$p/cmdline | grep -v cmdline | grep "{{ index .Match 2 }}/work"; done
+              }
+              look
+              export -f look; unshare -rm bash -c look
+              unshare -rm sh -c 'umount -l %[1]s/sessions; umount -l %[1]s/rooms/*; ls %[1]s/sessions; cat {{ index .Match 2 }}/work/left'
+              echo went on
+      - - shell: ls "$CODEX_HOME/config.toml" && echo a >f; git init -q g && echo b >"$TMPDIR/t" && cat f "$TMPDIR/t" && echo did it
+      - say: done
+`, root))
+}
+
+// mustSeeNothing fails the test if a session's commands saw something of another one.
+func (k *talk) mustSeeNothing(other *talk) {
+	k.t.Helper()
+	id := other.claim.Session
+	k.pump(conversation.TurnEnded, k.message("look at "+id+" in "+other.layout.Seen()))
+	said := k.commandOutput()
+	for _, seen := range []string{"marked-" + id, "marked-exec", madeUpKey, id + "\n", "@" + id, "generation "} {
+		if strings.Contains(said, seen) {
+			k.t.Errorf("%s saw %q of %s: %s", k.claim.Session, seen, id, said)
+		}
+	}
+	// codex may leave out the output of a command that ends at once
+	if own := k.sh(`cat "$1/f" "$2/t" && rm -r "$1/f" "$1/g" "$2/t"`, k.layout.WorkDir, k.layout.Tmp()); !strings.Contains(said, "went on") || own != "a\nb\n" {
+		k.t.Errorf("%s could not do its own work: %q, %s", k.claim.Session, own, said)
+	}
+}
+
+// mustWorkOutside fails the test if a command that a person accepts to run outside the sandbox
+// does not run in the work folder, or if what it writes is lost.
+func (k *talk) mustWorkOutside() {
+	k.t.Helper()
+	out := k.run(k.input(k.message("work outside")), 1, conversation.RequestsOpen)
+	if len(out.Pump.Requests) != 1 {
+		k.t.Fatalf("codex asked %+v", out.Pump.Requests)
+	}
+	r := out.Pump.Requests[0]
+	k.pump(conversation.TurnEnded, conversation.Send{ID: "d-" + k.claim.Session, Kind: conversation.SendDecision, RPC: r.RPC, Incarnation: r.Incarnation, RequestKind: r.Kind, Method: r.Method, Outcome: protocol.Accept})
+	if got := k.sh(`cat "$1/accepted"`, k.layout.WorkDir); got != "outside\n" {
+		k.t.Errorf("what it wrote is %q", got)
+	}
+}
+
+// apartHome is a folder that commands may not write, and that the owner of another one may.
+func apartHome(t *testing.T, like string) string {
+	t.Helper()
+	return apartIn(t, "/srv", like)
+}
+
+// TestASessionSeesNothingOfOneThatIsPreparedLater has both run at the same time, and each look
+// for the other. The root folder lies where commands may write, in a work folder of --dir, and
+// where they may not write. The login user is root or not, and codex of each kind.
+func TestASessionSeesNothingOfOneThatIsPreparedLater(t *testing.T) {
+	for name, c := range map[string]struct {
+		at, version string
+		user        bool
+	}{
+		"elsewhere": {}, "elsewhere as a user": {user: true}, "below tmp": {at: "tmp", user: true}, "below tmp as root": {at: "tmp"}, "in the work": {at: "work", user: true},
+		"0.133.0 as a user": {version: "0.133.0", user: true}, "0.147.0 as a user": {version: "0.147.0", user: true}, "0.149.1": {version: "0.149.1"}, "0.155.1 as a user": {version: "0.155.1", user: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			sshd := hosttest.StartSSHD(t, hosttest.Options{NewUser: c.user})
+			spec := sshd.Spec()
+			home := apartHome(t, sshd.Home)
+			dir := ""
+			switch c.at {
+			case "tmp":
+				spec.Root = apartIn(t, "/tmp", sshd.Home) + "/root"
+			case "work":
+				dir, spec.Root = home+"/mine", home+"/mine/.fairlead"
+			default:
+				spec.Root = home + "/root"
+			}
+			b := newBed(t, spec)
+			if c.version != "" {
+				b = b.with(c.version, "")
+				b.asked(nil)
+			}
+			if dir != "" {
+				b.sh(`mkdir -p -- "$1"`, dir)
+			}
+			seed := b.plantable(looksAround(t, spec.Root))
+			first := b.prepared("first", dir, "workspace-write", seed)
+			first.start()
+			first.pump(conversation.TurnEnded, first.message("work"))
+			second := b.prepared("second", "", "workspace-write", seed)
+			second.start()
+			for _, k := range []*talk{first, second} {
+				b.sh(`umask 077; mkdir -p "$3/exec"; echo marked-exec >"$3/exec/of-$4"; echo "marked-$4-work" >"$1/left"; echo "marked-$4-input" >"$2/given"`, k.layout.WorkDir, folder.Inputs(k.layout), spec.Root, k.claim.Session)
+			}
+			if dir == "" { // a person's folder is no secret
+				second.mustSeeNothing(first)
+			}
+			first.mustSeeNothing(second)
+			first.mustWorkOutside()
+			second.mustWorkOutside()
+			if got := checkNamed(t, b.check(), "private"); !got.OK || !strings.Contains(got.Detail, "nothing of other sessions, also of later ones") {
+				t.Errorf("host check: %+v", got)
+			}
+			for _, k := range []*talk{first, second} {
+				if out, err := k.close(k.closing()); err != nil || !out.Wiped {
+					t.Errorf("closed %s: %+v, %v", k.claim.Session, out, err)
+				}
+			}
+			if left := b.sh(`cd "$1"; ls sessions check; find rooms ! -type d; find rooms -name room`, spec.Root); left != "" && strings.TrimSpace(strings.NewReplacer("check:", "", "sessions:", "").Replace(left)) != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
+}
+
+// The check tells of what is open on such a host.
+func TestACheckSaysThatLaterSessionsAreOpen(t *testing.T) {
+	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
+	spec.Root = apartHome(t, "/root") + "/root"
+	b := newBed(t, spec).with("0.147.0", hosts.UnprotectedAllow)
+	b.asked(nil)
+	b.prepared("first", "", "workspace-write", b.plantable(scriptedmodel.Serve(t, `rules: []`)))
+	if got := checkNamed(t, b.check(), "private"); got.OK || !strings.Contains(got.Detail, "can read the folders of other sessions, also of those that are prepared later than its own") {
+		t.Errorf("host check: %+v", got)
+	}
+}
+
+// A folder that an earlier release made keeps its names and its work. What is there when such a
+// session goes on is hidden from it, and all rooms are.
+func TestAFolderOfAnEarlierReleaseGoesOn(t *testing.T) {
+	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
+	spec.Root = apartHome(t, "/root") + "/root"
+	b := newBed(t, spec)
+	seed := b.plantable(looksAround(t, spec.Root))
+	second := b.prepared("second", "", "workspace-write", seed)
+	b.sh(`echo marked-work >"$1/left"`, second.layout.WorkDir)
+	former := folder.LayoutOf(spec.Root, "former")
+	fence := folder.FenceOf(protocol.Claim{Session: "former", Generation: 1, Pump: 1}, former.Dir, 1)
+	mark := folder.FolderMark{Generation: 1, Seed: seed}
+	b.sh(`umask 077; cd "$1/sessions" && mkdir -p former/proc former/tmp former/workspace former/codex-home former/work && printf %s "$2" >former/generation && : >former/before`, spec.Root, mark.Text())
+	made, err := places.MakeFolders(t.Context(), b.host(), former, mark, fence)
+	if err := errors.Join(err, folder.WriteMark(t.Context(), b.host(), former, mark, true, fence)); err != nil || made != former {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	b.sh(`echo kept >"$1/of-before"`, former.WorkDir)
+	k := b.prepared("former", "", "workspace-write", seed)
+	if former.Codex, former.CodexSums = k.layout.Codex, k.layout.CodexSums; k.layout != former {
+		t.Errorf("its layout is %+v, was %+v", k.layout, former)
+	}
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("look at second in "+second.layout.Seen()))
+	// It sees the names of other folders, and nothing in them.
+	if said := k.commandOutput(); strings.Contains(said, "marked-") || strings.Contains(said, madeUpKey) || strings.Contains(said, "generation ") || !strings.Contains(said, "did it") {
+		t.Errorf("it printed %s", said)
+	}
+	k.mustWorkOutside()
+	if left := b.sh(`cat "$1/of-before" "$1/f"; [ ! -h "$2/room" ] || echo room`, former.WorkDir, former.Dir); left != "kept\na\n" {
+		t.Errorf("its work is %q", left)
+	}
+	one := k.parked(1, "")
+	if out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: one.ID, Warm: 1}); err != nil || out.Restored != folder.RestoredWarm || out.Layout != former {
+		t.Errorf("resumed: %+v, %v", out, err)
+	}
+	if out, err := k.close(k.closing()); err != nil || !out.Wiped {
+		t.Errorf("closed: %+v, %v", out, err)
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"`, former.Dir); left != "" {
+		t.Errorf("left: %s", left)
+	}
+}
+
+// A worker of an earlier release takes a layout without a room, and works behind links.
+func TestAWorkerOfAnEarlierReleaseGoesOnInARoom(t *testing.T) {
+	spec := hosttest.StartSSHD(t, hosttest.Options{}).Spec()
+	spec.Root = apartHome(t, "/root") + "/root"
+	b := newBed(t, spec)
+	k := b.prepared("first", "", "workspace-write", b.plantable(looksAround(t, spec.Root)))
+	second := b.prepared("second", "", "workspace-write", k.seed)
+	b.sh(`echo marked-work >"$1/left"`, second.layout.WorkDir)
+	former := folder.LayoutOf(spec.Root, "first")
+	former.Codex, former.CodexSums = k.layout.Codex, k.layout.CodexSums
+	text, err := json.Marshal(k.layout)
+	var read map[string]any
+	if err == nil {
+		err = json.Unmarshal(text, &read)
+	}
+	if err != nil || read["codex_home"] != former.CodexHome || read["work_dir"] != former.WorkDir {
+		t.Errorf("an earlier release reads %s (%v)", text, err)
+	}
+	var again protocol.Layout
+	if err := json.Unmarshal(text, &again); err != nil || again != k.layout {
+		t.Errorf("this release reads %+v (%v)", again, err)
+	}
+	in := k.layout
+	k.layout = former
+	k.start()
+	k.pump(conversation.TurnEnded, k.message("work"))
+	k.pump(conversation.TurnEnded, k.message("look at second in "+second.layout.Seen()))
+	if said := k.commandOutput(); strings.Contains(said, "marked-") || !strings.Contains(said, "went on") {
+		t.Errorf("it printed %s", said)
+	}
+	if left := b.sh(`cat "$1/f"`, in.WorkDir); left != "a\n" {
+		t.Errorf("its work is %q", left)
+	}
+}
+
+// A worker may die between any two steps that make or remove a session's folders. The next
+// attempt, or the next session of that name, finds what it left.
+func TestNothingIsLeftOfARoomWhateverStepWasTheLast(t *testing.T) {
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	l := folder.LayoutOf(b.spec.Root, "room") // a name that is also a folder's
+	fence := folder.FenceOf(protocol.Claim{Session: "room", Generation: 1, Pump: 1}, l.Dir, 1)
+	steps := []string{"ln", "mkdir", "mv", "rm"}
+	for _, what := range []string{"made", "removed"} {
+		for n := 1; ; n++ {
+			dies := dyingTools{b.host(), steps, n, filepath.Join(t.TempDir(), "reached")}
+			made, err := l, error(nil)
+			if what == "made" {
+				_, err = places.MakeFolders(t.Context(), dies, l, folder.FolderMark{Generation: 1}, fence)
+			} else if made, err = places.MakeFolders(t.Context(), b.host(), l, folder.FolderMark{Generation: 1}, fence); err != nil {
+				t.Fatal(err)
+			} else {
+				err = folder.Remove(t.Context(), dies, made, fence)
+			}
+			_, reached := os.Stat(dies.reached)
+			if (err == nil) != (reached != nil) {
+				t.Fatalf("%s, step %d: %v; it was reached: %v", what, n, err, reached == nil)
+			}
+			found, err := folder.LookAtFolders(t.Context(), b.host(), b.spec.Root, 0)
+			if held := b.sh(`find "$1" -name holder`, l.Rooms()); held != "" && (err != nil || len(found.Found) != 1 || found.Found[0].Session != "room") {
+				t.Errorf("%s, step %d: the look found %+v, %v; there is %s", what, n, found, err, held)
+			}
+			if what == "made" {
+				again, err := places.MakeFolders(t.Context(), b.host(), l, folder.FolderMark{Generation: 1}, fence)
+				if held := b.sh(`find "$1" -name holder`, l.Rooms()); err != nil || again.Room == "" || strings.Count(held, "\n") != 1 {
+					t.Errorf("%s, step %d: made again: %+v, %v; held %s", what, n, again, err, held)
+				}
+			}
+			if err := folder.Remove(t.Context(), b.host(), l, fence); err != nil {
+				t.Errorf("%s, step %d: %v", what, n, err)
+			}
+			if left := b.sh(`[ ! -e "$1" ] || echo "$1"; find "$2" ! -type d; find "$2" -name room`, l.Dir, l.Rooms()); left != "" {
+				t.Errorf("%s, step %d: left %s", what, n, left)
+			}
+			if reached != nil {
+				if n < 6 {
+					t.Errorf("%s has only %d steps", what, n-1)
+				}
+				break
+			}
+		}
+	}
+}
+
+// A person who removes a session's folder does not remove its room. The work in it is found and
+// kept, also when the session's name is used again.
+func TestTheWorkOfASessionWhoseFolderIsGoneIsKept(t *testing.T) {
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	k := b.worked("orphan")
+	b.sh(`rm -rf "$1"`, k.layout.Dir)
+	f, err := folder.LookFolder(t.Context(), b.host(), k.layout.Dir)
+	if err != nil || !f.There || f.Prepared || f.Room != k.layout.Room {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
+	in.Claim.Generation++
+	out, err := b.prepare(in)
+	if err != nil || out.Left == "" {
+		t.Fatalf("%+v, %v", out, err)
+	}
+	if files := b.exported(out.Left); files["work/work.txt"] != "precious\n" {
+		t.Errorf("kept: %v", files)
+	}
+}
+
+// dyingTools kills a script before its nth step, counted over all scripts.
+type dyingTools struct {
+	hostexec.Host
+	steps   []string
+	n       int
+	reached string
+}
+
+func (h dyingTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
+	before := fmt.Sprintf(`t_step() {
+	printf x >>'%[1]s.steps'
+	[ "$(wc -c <'%[1]s.steps')" -ne %[2]d ] || { : >'%[1]s'; kill -9 $$; }
+}
+`, h.reached, h.n)
+	for _, name := range h.steps {
+		before += fmt.Sprintf("%s() { t_step; command %[1]s \"$@\"; }\n", name)
+	}
+	c.Script = before + c.Script
+	return h.Host.Run(ctx, c)
+}
+
+// apartIn makes a folder in another one, with the owner of a third.
+func apartIn(t *testing.T, in, like string) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(in, "fl-apart-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	is, err := os.Stat(like)
+	if err == nil {
+		owner := is.Sys().(*syscall.Stat_t)
+		err = os.Chown(dir, int(owner.Uid), int(owner.Gid))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
