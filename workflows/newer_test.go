@@ -157,7 +157,7 @@ func TestInputsTellWhatThisProgramDoesNotKnowOfThem(t *testing.T) {
 // TestEveryAnnouncedFeatureIsAnOption keeps the list of features true.
 func TestEveryAnnouncedFeatureIsAnOption(t *testing.T) {
 	all := session.Options{
-		Agents: protocol.Give("a"), Base: protocol.Give("b"), TeamTools: &protocol.ToolsGiven{Names: []string{"x"}},
+		Agents: protocol.Give("a"), Base: protocol.Give("b"), TeamTools: &protocol.ToolsGiven{Names: []string{"x"}, Activities: []string{"x"}},
 		FollowUps: []protocol.FollowUp{{Name: "look"}}, Verdict: true, Children: &protocol.Children{Max: 1}, OnLimit: protocol.LimitSwitch,
 	}
 	if got := session.NewInput("a", all, nil).Requires; !slices.Equal(got, protocol.Features()) {
