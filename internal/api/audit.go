@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"strings"
 
-	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -22,37 +21,29 @@ const maxWorkflowID = 512
 // workers, or all there are. With a schedule's id, those of all firings come, too.
 // Nothing of them is verified: the caller does that.
 func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
-	entities := []string{""}
+	of := ""
 	if session := r.URL.Query().Get("session"); session != "" {
 		if !namePattern.MatchString(session) {
 			s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%q is not a session id", session))
 			return
 		}
-		entities = []string{"session/" + session, "worker"}
+		of = protocol.SessionID(session)
 	}
 	if workflow := r.URL.Query().Get("workflow"); workflow != "" {
 		if len(workflow) > maxWorkflowID {
 			s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "the workflow id has %d bytes, and %d at most are allowed", len(workflow), maxWorkflowID))
 			return
 		}
-		entities = []string{workflow, "worker"}
-		if strings.HasPrefix(workflow, protocol.ScheduleOrigins) {
-			entities[0] = strings.TrimSuffix(protocol.ScheduleOrigins, "/")
-		}
+		of = workflow
 	}
 	st := newStream(w)
-	for _, entity := range entities {
-		for line, err := range records.ReadAudit(r.Context(), s.opts.Store, entity) {
-			if err != nil {
-				s.finish(st, err, Event{Kind: KindEnd})
-				return
-			}
-			if len(line) > audit.MaxLine { // it is no record, and no reader takes it for one
-				line = line[:audit.MaxLine+1]
-			}
-			if st.emit(Event{Kind: KindAudit, Audit: line}) != nil {
-				return
-			}
+	for line, err := range s.auditLines(r.Context(), of) {
+		if err != nil {
+			s.finish(st, err, Event{Kind: KindEnd})
+			return
+		}
+		if st.emit(Event{Kind: KindAudit, Audit: line}) != nil {
+			return
 		}
 	}
 	s.finish(st, nil, Event{Kind: KindEnd})

@@ -147,16 +147,13 @@ func (p *Records) Whole(ctx context.Context, session, digest string) (protocol.R
 // KeepMessage puts a long text of a session into the store, under the same name for the same
 // request of the caller.
 func (p *Records) KeepMessage(ctx context.Context, session, request, text string) (string, error) {
-	folder := owned.Owner{Kind: owned.Session, ID: session}.RunFolder(request)
-	if c := callerOf(ctx); c != nil {
-		mine, ok := owned.FolderOf(folder, c.principal)
-		if !ok {
-			return "", problem(http.StatusForbidden, ErrForbidden, "folder %.200q belongs to another principal than %s", folder, c.principal)
-		}
-		folder = mine
-	}
-	if err := checkMessage([]byte(text)); err != nil {
-		return "", err
-	}
-	return p.s.putOwned(ctx, folder, owned.Messages, []byte(text))
+	return p.KeepText(ctx, owned.Owner{Kind: owned.Session, ID: session}, request, text)
+}
+
+func foreignFolder(folder, principal string) error {
+	return problem(http.StatusForbidden, ErrForbidden, "folder %.200q belongs to another principal than %s", folder, principal)
+}
+
+func badInput(format string, args ...any) error {
+	return problem(http.StatusBadRequest, ErrBadInput, format, args...)
 }

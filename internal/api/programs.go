@@ -25,7 +25,12 @@ type Place struct {
 	Verb access.Verb
 	// Session returns the session that a request is about; nil means none.
 	Session func(*http.Request) (string, error)
-	// Begins says that Verb is for something that does not exist yet.
+	// Batch returns the batch that a request is about; nil means none.
+	Batch func(*http.Request) (string, error)
+	// Whole says that Verb is needed for all there is: no binding with a condition suffices.
+	Whole bool
+	// Begins says that Verb is for something that does not exist yet, or that the handler
+	// judges with what it knows of the object: conditions are left out.
 	Begins bool
 }
 
@@ -56,6 +61,14 @@ func (p *Place) needs(r *http.Request) (need, error) {
 	switch {
 	case p.Begins:
 		return need{begins: p.Verb}, nil
+	case p.Whole:
+		return need{verb: p.Verb, object: access.Object{Unknown: true}}, nil
+	case p.Batch != nil:
+		id, err := p.Batch(r)
+		if err != nil {
+			return need{}, problem(http.StatusBadRequest, ErrBadInput, "%v", err)
+		}
+		return need{verb: p.Verb, batch: id}, nil
 	case p.Session == nil:
 		return need{verb: p.Verb}, nil
 	}

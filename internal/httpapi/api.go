@@ -29,7 +29,7 @@ const (
 
 // An API serves programs. It implements api.Programs.
 type API struct {
-	sessions Sessions
+	sessions Backend
 	records  Records
 	huma     huma.API
 	mux      *http.ServeMux
@@ -40,14 +40,14 @@ type API struct {
 var _ api.Programs = (*API)(nil)
 
 // New returns the API over its two sides.
-func New(sessions Sessions, records Records) *API {
+func New(sessions Backend, records Records) *API {
 	a := &API{sessions: sessions, records: records, mux: http.NewServeMux()}
 	doc := &huma.OpenAPI{
 		OpenAPI: "3.1.0",
 		Info: &huma.Info{Title: "Fairlead", Version: "v1", Description: "Durable codex sessions on remote hosts." +
 			" Each error is a problem (RFC 9457) whose kind is the same word as ctl's."},
 		Components: &huma.Components{
-			Schemas: huma.NewMapRegistry("#/components/schemas/", huma.DefaultSchemaNamer),
+			Schemas: huma.NewMapRegistry("#/components/schemas/", nameOf),
 			SecuritySchemes: map[string]*huma.SecurityScheme{
 				"token": {Type: "http", Scheme: "bearer", Description: "an API token (ctl token create), over a unix socket or TLS"},
 			},
@@ -62,6 +62,11 @@ func New(sessions Sessions, records Records) *API {
 	a.addSessions()
 	a.addApprovals()
 	a.addRecords()
+	a.addHosts()
+	a.addSeeds()
+	a.addBatches()
+	a.addSchedules()
+	a.addAudit()
 	describeViews(doc.Components.Schemas)
 	return a
 }
@@ -87,14 +92,16 @@ type spot struct {
 	id, summary  string
 	verb         access.Verb
 	session      func(*http.Request) (string, error)
+	batch        func(*http.Request) (string, error)
 	begins       bool
+	whole        bool
 	status       int // default 200
 	body         int64
 }
 
 // add registers an operation. Handlers return errors of packages api and errkind.
 func add[I, O any](a *API, s spot, handle func(context.Context, *I) (*O, error)) {
-	a.places = append(a.places, api.Place{Pattern: s.method + " " + s.path, Verb: s.verb, Session: s.session, Begins: s.begins})
+	a.places = append(a.places, api.Place{Pattern: s.method + " " + s.path, Verb: s.verb, Session: s.session, Batch: s.batch, Begins: s.begins, Whole: s.whole})
 	op := huma.Operation{
 		OperationID: s.id, Method: s.method, Path: s.path, Summary: s.summary, DefaultStatus: s.status,
 		MaxBodyBytes: s.body, BodyReadTimeout: bodyWait,

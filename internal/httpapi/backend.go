@@ -4,7 +4,9 @@ import (
 	"context"
 	"io"
 
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -29,6 +31,55 @@ type Sessions interface {
 	Decide(ctx context.Context, key string, d protocol.Decide) (protocol.Approval, error)
 }
 
+// Fleet asks and commands what sessions run on.
+type Fleet interface {
+	Hosts(ctx context.Context, zone string) ([]protocol.HostView, error)
+	Host(ctx context.Context, zone, name string) (protocol.HostView, error)
+	// CheckHost finds out whether sessions can run on a host.
+	CheckHost(ctx context.Context, zone, name string) (protocol.CheckHostResult, error)
+	// SetHost drains a host, or lets new sessions onto it.
+	SetHost(ctx context.Context, key, zone string, in protocol.SetHost) (protocol.DrainView, error)
+	Pools(ctx context.Context) ([]protocol.PoolView, error)
+	Pool(ctx context.Context, zone string) (protocol.PoolView, error)
+	// Seeds lists those that may allows, of a pool or all.
+	Seeds(ctx context.Context, pool string, may func(seed string) bool) ([]protocol.SeedView, error)
+	Seed(ctx context.Context, name string) (protocol.SeedView, error)
+}
+
+// Batches asks and commands batches and schedules.
+type Batches interface {
+	// ListBatches returns at most limit batches, newest first, and where to go on.
+	ListBatches(ctx context.Context, schedule string, limit int, after []byte) (list []protocol.BatchView, next []byte, err error)
+	Batch(ctx context.Context, id string) (protocol.BatchShown, error)
+	// BatchResults returns at most limit results from the number from on.
+	BatchResults(ctx context.Context, id string, from, limit int) ([]protocol.BatchResult, error)
+	CancelBatch(ctx context.Context, key, id string, in Closing) (protocol.BatchView, error)
+	// Schedules lists those that may allows, which gets who made them.
+	Schedules(ctx context.Context, may func(by string) bool) ([]protocol.ScheduleView, error)
+	Schedule(ctx context.Context, name string) (protocol.ScheduleView, error)
+	PauseSchedule(ctx context.Context, name, reason string) error
+	ResumeSchedule(ctx context.Context, name string) error
+	// TriggerSchedule returns the id of what began, or "" if it waits.
+	TriggerSchedule(ctx context.Context, key, name, overlap string) (string, error)
+	DeleteSchedule(ctx context.Context, name string, stop bool) (protocol.ScheduleDeleted, error)
+}
+
+// Auditor reads audit records.
+type Auditor interface {
+	// AuditRecords returns the wanted records, chain by chain, each with its exact line.
+	AuditRecords(ctx context.Context, f audit.Filter) ([]audit.Log, error)
+	// VerifyAudit verifies the chains with a wanted record. proofs also judges their evidence.
+	VerifyAudit(ctx context.Context, f audit.Filter, proofs bool) (audit.Verified, error)
+}
+
+// A Backend has all that the API asks of workflows.
+type Backend interface {
+	Sessions
+	Fleet
+	Batches
+	Auditor
+}
+
 // A Listed session has its id beside its view.
 type Listed struct {
 	ID   string
@@ -38,6 +89,8 @@ type Listed struct {
 // Records reads what the store and this worker keep; *[api.Records] implements it.
 type Records interface {
 	MayRead(ctx context.Context, session string) bool
+	MayReadBatch(ctx context.Context, id string) bool
+	May(ctx context.Context, verb access.Verb, o access.Object) bool
 	Known(ctx context.Context, session string) error
 	Follow(ctx context.Context, session string, from int64, emit func(api.Event) error, flush func() error) error
 	Entries(ctx context.Context, session string, from int64, limit int) ([]protocol.Entry, error)

@@ -19,6 +19,17 @@
 //	GET  /v1/approvals                         list approvals
 //	GET  /v1/approvals/{id}                    show one in full
 //	POST /v1/approvals/{id}/decision           decide it
+//	GET  /v1/hosts, /v1/hosts/{name}           hosts, their slots and states
+//	POST /v1/hosts/{name}/check|drain|undrain
+//	GET  /v1/pools, /v1/pools/{zone}           zones: slots and who waits
+//	GET  /v1/seeds, /v1/seeds/{name}           seeds: health, usage and holders
+//	GET  /v1/batches, /v1/batches/{id}         batches
+//	GET  /v1/batches/{id}/results
+//	POST /v1/batches/{id}/cancel
+//	GET  /v1/schedules, /v1/schedules/{name}   schedules
+//	POST /v1/schedules/{name}/pause|resume|trigger
+//	DELETE /v1/schedules/{name}
+//	GET  /v1/audit/records|export|verify       audit records
 //
 // The older routes of package api stay as they are: ctl uses them.
 //

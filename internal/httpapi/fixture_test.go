@@ -76,7 +76,7 @@ func serve(t *testing.T, change ...func(*api.Options)) *place {
 		t.Fatal(err)
 	}
 	book := tokens.Open(st, slog.New(slog.DiscardHandler))
-	for _, role := range []access.Role{access.Viewer, access.Operator, access.Approver} {
+	for _, role := range access.Roles {
 		if p.secrets[string(role)], _, err = book.Create(t.Context(), access.Token{Name: string(role), Owner: "ann", Roles: []access.Role{role}, ExpiresAt: time.Now().Add(time.Hour)}); err != nil {
 			t.Fatal(err)
 		}

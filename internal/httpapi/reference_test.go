@@ -46,7 +46,7 @@ func reference(doc *huma.OpenAPI) string {
 		for _, of := range []struct {
 			method string
 			op     *huma.Operation
-		}{{"GET", doc.Paths[path].Get}, {"POST", doc.Paths[path].Post}} {
+		}{{"GET", doc.Paths[path].Get}, {"POST", doc.Paths[path].Post}, {"PUT", doc.Paths[path].Put}, {"DELETE", doc.Paths[path].Delete}} {
 			if of.op == nil {
 				continue
 			}

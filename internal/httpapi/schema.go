@@ -10,6 +10,19 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
+// nameOf names the schema of a type. Those of package audit share words with others.
+func nameOf(t reflect.Type, hint string) string {
+	of := t
+	for of.Kind() == reflect.Pointer || of.Kind() == reflect.Slice {
+		of = of.Elem()
+	}
+	name := huma.DefaultSchemaNamer(t, hint)
+	if strings.HasSuffix(of.PkgPath(), "/internal/audit") {
+		return "Audit" + name
+	}
+	return name
+}
+
 // unknowns are fields of views that are null while no worker answers.
 var unknowns = map[reflect.Type][]string{
 	reflect.TypeFor[protocol.SessionView](): {"requests", "attempt", "process", "usage", "messages", "updated_at"},
@@ -20,7 +33,7 @@ var unknowns = map[reflect.Type][]string{
 // in later versions.
 var asked = []reflect.Type{
 	reflect.TypeFor[StartSession](), reflect.TypeFor[NewMessage](), reflect.TypeFor[DecideApproval](), reflect.TypeFor[Reasoned](),
-	reflect.TypeFor[Closing](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
+	reflect.TypeFor[Closing](), reflect.TypeFor[Drain](), reflect.TypeFor[Trigger](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
 }
 
 // describeViews makes the schemas of answers say what encoding/json writes: null for a nil

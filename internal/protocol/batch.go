@@ -139,6 +139,19 @@ type BatchView struct {
 	Error *Failure `json:"error,omitempty"`
 }
 
+// A BatchShown is the JSON of `ctl batch show`.
+type BatchShown struct {
+	BatchView
+	// Waiting are sessions that wait for a person.
+	Waiting []BatchWaiting `json:"waiting"`
+}
+
+// A BatchWaiting is a session of a batch that waits for a person.
+type BatchWaiting struct {
+	Session   string `json:"session"`
+	Approvals int64  `json:"approvals"`
+}
+
 // CancelBatch closes the running sessions and ends the batch.
 type CancelBatch struct {
 	By      string `json:"by,omitempty"`

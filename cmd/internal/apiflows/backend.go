@@ -3,6 +3,7 @@ package apiflows
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"sync/atomic"
 	"time"
@@ -11,19 +12,27 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	gate "fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Store keeps long texts, and the full text of what codex asked; *[api.Records] implements it.
+// Store keeps and reads what is too large for workflows; *[api.Records] implements it.
 type Store interface {
 	KeepMessage(ctx context.Context, session, request, text string) (blob string, err error)
 	Whole(ctx context.Context, session, digest string) (protocol.Request, error)
+	KeepPage(ctx context.Context, owner owned.Owner, request string, page protocol.BatchPage) (blob string, err error)
+	KeepText(ctx context.Context, owner owned.Owner, request, text string) (blob string, err error)
+	BatchResults(ctx context.Context, blob string) ([]byte, error)
+	AuditLines(ctx context.Context, workflow string) iter.Seq2[string, error]
+	AuditHead() *protocol.AuditHead
+	Access() *access.Access
 }
 
 // Options configure a Backend.
@@ -39,7 +48,7 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// A Backend implements httpapi.Sessions.
+// A Backend implements httpapi.Backend.
 type Backend struct {
 	opts     Options
 	store    Store
@@ -52,7 +61,7 @@ type temporal struct {
 	address, namespace string
 }
 
-var _ httpapi.Sessions = (*Backend)(nil)
+var _ httpapi.Backend = (*Backend)(nil)
 
 // New returns a Backend, which answers once it is connected.
 func New(opts Options) *Backend { return &Backend{opts: opts} }
@@ -72,6 +81,16 @@ func (b *Backend) conn() (*flows.Conn, error) {
 		return nil, errkind.Unreachable("this worker is not connected to Temporal yet").Hinted("try again in a moment")
 	}
 	return &flows.Conn{Client: t.Client, Codec: t.codec, Address: t.address, Namespace: t.namespace, Side: &side{b: b}}, nil
+}
+
+// in is conn for a request about a zone.
+func (b *Backend) in(zone string) (*flows.Conn, error) {
+	if zone != "" {
+		if err := errkind.CheckName("zone", zone); err != nil {
+			return nil, err
+		}
+	}
+	return b.conn()
 }
 
 // by returns who gives the commands of a request.

@@ -1,12 +1,10 @@
 package audit
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"io"
 	"iter"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -36,15 +34,14 @@ const (
 
 // A filter says which records are wanted.
 type filter struct {
-	session  string
-	workflow string
-	since    string
-	from     time.Time
+	audit.Filter
+	session string
+	since   string
 }
 
 func (f *filter) flags(c *cobra.Command) {
 	c.Flags().StringVar(&f.session, "session", "", "only records about session `ID`")
-	c.Flags().StringVar(&f.workflow, "workflow", "", "only records about the workflow or Schedule `ID`, as in pool/default, seed/team, batch/nightly or schedule/nightly")
+	c.Flags().StringVar(&f.Workflow, "workflow", "", "only records about the workflow or Schedule `ID`, as in pool/default, seed/team, batch/nightly or schedule/nightly")
 	c.Flags().StringVar(&f.since, "since", "", "only records from a `TIME` on: 2026-05-04T12:00:00Z, or 24h for the last day")
 }
 
@@ -53,36 +50,27 @@ func (f *filter) check(doing string) error {
 		if err := core.CheckName("session id", f.session); err != nil {
 			return err
 		}
-		if f.workflow != "" {
+		if f.Workflow != "" {
 			return core.Usage("%s: --session and --workflow are both given", doing)
 		}
-		f.workflow = protocol.SessionID(f.session)
+		f.Workflow = protocol.SessionID(f.session)
 	}
-	if len(f.workflow) > maxWorkflow {
-		return core.Usage("%s: the workflow id has %d bytes, and %d at most are allowed", doing, len(f.workflow), maxWorkflow)
+	if len(f.Workflow) > maxWorkflow {
+		return core.Usage("%s: the workflow id has %d bytes, and %d at most are allowed", doing, len(f.Workflow), maxWorkflow)
 	}
 	if f.since == "" {
 		return nil
 	}
 	if d, err := time.ParseDuration(f.since); err == nil && d >= 0 {
-		f.from = time.Now().Add(-d)
+		f.From = time.Now().Add(-d)
 		return nil
 	}
 	at, err := time.Parse(time.RFC3339, f.since)
 	if err != nil {
 		return core.Usage("%s: --since %q is neither a time as in 2026-05-04T12:00:00Z nor a duration as in 24h", doing, f.since)
 	}
-	f.from = at
+	f.From = at
 	return nil
-}
-
-// wants reports whether a record is to be shown.
-func (f *filter) wants(r audit.Record) bool {
-	if at, err := time.Parse(time.RFC3339Nano, r.At); err != nil || at.Before(f.from) {
-		return false
-	}
-	return f.workflow == "" || strings.HasPrefix(r.Entity, f.workflow+"/") || r.Object == f.workflow ||
-		strings.HasPrefix(f.workflow, protocol.ScheduleOrigins) && strings.HasPrefix(r.Object, f.workflow+"/") // refused acts on a schedule
 }
 
 // named says whose records are wanted.
@@ -90,7 +78,7 @@ func (f *filter) named() string {
 	if f.session != "" {
 		return "session " + f.session
 	}
-	return "workflow " + f.workflow
+	return "workflow " + f.Workflow
 }
 
 // A reading is the records of the store, and those that workflows still have.
@@ -123,14 +111,14 @@ func read(ctx context.Context, a *core.App, doing string, f filter, ask question
 			r.told[st.Audit.Entity] = *st.Audit
 		}
 	}
-	if ask.workflows && f.workflow == "" {
+	if ask.workflows && f.Workflow == "" {
 		if r.lines, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
 			return r, err
 		}
 	}
-	if f.workflow != "" {
+	if f.Workflow != "" {
 		var v protocol.AuditView
-		_, err := t.AskEither(ctx, doing, f.workflow, protocol.QueryAudit, &v)
+		_, err := t.AskEither(ctx, doing, f.Workflow, protocol.QueryAudit, &v)
 		switch {
 		case err == nil:
 			r.lines = v.Waiting
@@ -143,7 +131,7 @@ func read(ctx context.Context, a *core.App, doing string, f filter, ask question
 			a.Note("%s does not tell its newest record: %v", f.named(), err)
 		}
 	}
-	stored, err := gather(doing, worker.Audit(ctx, f.workflow), maxRecords, maxBytes)
+	stored, err := gather(doing, worker.Audit(ctx, f.Workflow), maxRecords, maxBytes)
 	r.lines = append(r.lines, stored...)
 	return r, err
 }
@@ -182,12 +170,12 @@ workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
 			var all []audit.Record
 			for _, l := range logs {
 				for _, r := range l.Records {
-					if f.wants(r) {
+					if f.Wants(r) {
 						all = append(all, r)
 					}
 				}
 			}
-			slices.SortStableFunc(all, func(a, b audit.Record) int { return cmp.Compare(timeOf(a), timeOf(b)) })
+			slices.SortStableFunc(all, func(a, b audit.Record) int { return a.Time().Compare(b.Time()) })
 			if err := core.ShowAll(a.Print(), all, func(p *core.Printer) { show(p, all) }); err != nil {
 				return err
 			}
@@ -201,14 +189,6 @@ workers that refused them. Nothing is verified: see ` + "`ctl audit verify`.",
 	return c
 }
 
-func timeOf(r audit.Record) int64 {
-	at, err := time.Parse(time.RFC3339Nano, r.At)
-	if err != nil { // not reached: Parse checks it
-		return 0
-	}
-	return at.UnixNano()
-}
-
 func show(p *core.Printer, all []audit.Record) {
 	var rows [][]core.Cell
 	for _, r := range all {
@@ -216,7 +196,7 @@ func show(p *core.Printer, all []audit.Record) {
 		if r.Outcome == audit.Refused {
 			outcome = core.Painted(core.Red, r.Outcome)
 		}
-		at := time.Unix(0, timeOf(r)).UTC().Format(time.RFC3339)
+		at := r.Time().UTC().Format(time.RFC3339)
 		rows = append(rows, []core.Cell{core.Painted(core.Dim, at), outcome, core.Painted(core.Bold, cell(r.Principal)), core.Plain(cell(r.Source)), core.Plain(cell(r.Verb)), core.Plain(cell(r.Object)), core.Plain(core.OneLine(r.Reason, 80))})
 	}
 	p.Table([]string{"AT", "OUTCOME", "PRINCIPAL", "SOURCE", "VERB", "OBJECT", "REASON"}, rows)
@@ -259,7 +239,7 @@ content, nothing is written (exit 6), unless --force is given.`,
 			p := a.Print()
 			for _, l := range logs {
 				for i, r := range l.Records {
-					if f.wants(r) {
+					if f.Wants(r) {
 						p.Exact(l.Lines[i] + "\n")
 					}
 				}
@@ -273,20 +253,7 @@ content, nothing is written (exit 6), unless --force is given.`,
 	return c
 }
 
-type verified struct {
-	Holds   bool `json:"holds"`
-	Chains  int  `json:"chains"`
-	Records int  `json:"records"`
-	Heads   int  `json:"heads"` // chains whose newest record was compared with what their writer tells
-	// Remembered is how many chains were compared with the newest record that ctl saw before.
-	Remembered int            `json:"remembered"`
-	Faults     []*audit.Fault `json:"faults"`
-	// Strays are records beside their chains, for whose commands nothing happened then.
-	Strays []stray `json:"strays,omitempty"`
-	// Access is the digest of the access file by which Proofs judge the evidence of each record.
-	Access string        `json:"access,omitempty"`
-	Proofs []audit.Proof `json:"proofs,omitempty"`
-}
+type verified struct{ audit.Verified }
 
 func verifyCommand(a *core.App) *cobra.Command {
 	var f filter
@@ -339,7 +306,8 @@ later proves nothing.`,
 			if err != nil {
 				return err
 			}
-			v, holding := verify(r, m.of(f), f, rules)
+			found, holding := audit.Check(r.lines, r.told, m.of(f), f.Filter, rulesOfAccess(rules))
+			v := verified{found}
 			if err := m.saw(holding); err != nil {
 				a.Note("the newest records are not remembered: %v", err)
 			}
@@ -406,97 +374,12 @@ func split(text string) []string {
 	return strings.Split(text, "\n")
 }
 
-// verify judges records. If a chain of which a head is known has no record at all, it was
-// removed. holding has the heads of the chains that hold.
-func verify(r reading, before map[string]seen, f filter, rules *access.Access) (v verified, holding []seen) {
-	v = verified{Faults: []*audit.Fault{}}
-	if rules != nil {
-		v.Access = rules.Digest
+// rules are what an access file says of keys.
+func rulesOfAccess(a *access.Access) *audit.Rules {
+	if a == nil {
+		return nil
 	}
-	logs, fault := audit.Sort(r.lines)
-	if fault != nil {
-		v.Faults = append(v.Faults, fault)
-	}
-	there := map[string]bool{}
-	for _, l := range logs {
-		there[l.Entity] = true
-	}
-	// The chains of other workflows are read only if all are.
-	for _, entity := range slices.Sorted(maps.Keys(r.told)) {
-		if !there[entity] && (f.workflow == "" || strings.HasPrefix(entity, f.workflow+"/")) {
-			there[entity] = true
-			logs = append(logs, audit.Log{Entity: entity})
-		}
-	}
-	for _, entity := range slices.Sorted(maps.Keys(before)) {
-		if !there[entity] {
-			logs = append(logs, audit.Log{Entity: entity})
-		}
-	}
-	for _, l := range logs {
-		var newest *protocol.AuditHead
-		if h, is := r.told[l.Entity]; is {
-			newest = &h
-		}
-		l := l.Along(newest)
-		was, known := before[l.Entity]
-		whole := (newest == nil || l.Reaches(newest.Seq, newest.Hash) == nil) && l.Reaches(was.Seq, was.Hash) == nil
-		if whole && len(l.Records) > 0 && !slices.ContainsFunc(l.Records, f.wants) {
-			continue
-		}
-		v.Chains++
-		v.Records += len(l.Records)
-		v.Strays = append(v.Strays, strays(l)...)
-		if newest != nil {
-			v.Heads++
-		}
-		fault := l.Verify(newest)
-		if known {
-			v.Remembered++
-			if fault == nil {
-				fault = was.missing(l)
-			}
-		}
-		if fault != nil {
-			v.Faults = append(v.Faults, fault)
-		} else if s, ok := headOf(l, newest, time.Now()); ok {
-			holding = append(holding, s)
-		}
-		for _, r := range l.Records {
-			if rules != nil && f.wants(r) {
-				v.Proofs = append(v.Proofs, r.Prove(rules.Signers(), rules.Workers(), rules.Revoked))
-			}
-		}
-	}
-	v.Holds = len(v.Faults) == 0 && v.count(audit.Unproved) == 0
-	return v, holding
-}
-
-// A stray is a record that a worker wrote before it died: Temporal never had the task in which the
-// command was accepted.
-type stray struct {
-	Entity    string `json:"entity"`
-	Seq       int64  `json:"seq"`
-	At        string `json:"at"`
-	Principal string `json:"principal"`
-	Verb      string `json:"verb"`
-}
-
-func strays(l audit.Log) (all []stray) {
-	for _, r := range l.Strays {
-		all = append(all, stray{r.Entity, r.Seq, r.At, r.Principal, r.Verb})
-	}
-	return all
-}
-
-// count counts the records whose evidence is worth this.
-func (v verified) count(proof string) (n int) {
-	for _, p := range v.Proofs {
-		if p.Proof == proof {
-			n++
-		}
-	}
-	return n
+	return &audit.Rules{Digest: a.Digest, People: a.Signers(), Workers: a.Workers(), Revoked: a.Revoked}
 }
 
 // showProofs shows what each record's evidence is worth.
@@ -510,7 +393,7 @@ func (v verified) showProofs(p *core.Printer) {
 		rows = append(rows, []core.Cell{core.Plain(r.Seq), core.Painted(styles[r.Proof], r.Proof), core.Painted(core.Bold, cell(r.Principal)), core.Plain(cell(r.Verb)), core.Plain(core.OneLine(r.Reason, 200)), core.Painted(core.Dim, cell(r.Entity))})
 	}
 	p.Table([]string{"SEQ", "PROOF", "PRINCIPAL", "VERB", "WHY", "CHAIN"}, rows)
-	p.Printf("%s\n", core.Clean(fmt.Sprintf("by the access file %s: %d proved, %d only chained, %d unproved", v.Access, v.count(audit.Proved), v.count(audit.Chained), v.count(audit.Unproved))))
+	p.Printf("%s\n", core.Clean(fmt.Sprintf("by the access file %s: %d proved, %d only chained, %d unproved", v.Access, v.Count(audit.Proved), v.Count(audit.Chained), v.Count(audit.Unproved))))
 }
 
 func (v verified) show(p *core.Printer) {

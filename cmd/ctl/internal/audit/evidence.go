@@ -19,7 +19,7 @@ func writeEvidence(doing, dir string, logs []audit.Log, f filter, force bool) er
 	all := map[string]string{} // texts by paths
 	for _, l := range logs {
 		for _, r := range l.Records {
-			if !f.wants(r) {
+			if !f.Wants(r) {
 				continue
 			}
 			for path, text := range evidenceOf(dir, r) {

@@ -16,7 +16,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -32,15 +31,9 @@ import (
 // chains, and ctl keeps a file of the heads that it has seen.
 
 // A told is the head of a chain as its writer tells it.
-type told map[string]protocol.AuditHead // by entity
+type told = map[string]protocol.AuditHead // by entity
 
-// A seen is the newest record of a chain that ctl has verified.
-type seen struct {
-	Entity string    `json:"entity"`
-	Seq    int64     `json:"seq"`
-	Hash   string    `json:"hash"`
-	At     time.Time `json:"at"` // when ctl verified it
-}
+type seen = audit.Seen
 
 // Bounds of what is remembered, and of what is asked.
 const (
@@ -186,7 +179,7 @@ func (m *memory) of(f filter) map[string]seen {
 		return out
 	}
 	for entity, s := range m.heads {
-		if f.workflow == "" || strings.HasPrefix(entity, f.workflow+"/") {
+		if f.Workflow == "" || strings.HasPrefix(entity, f.Workflow+"/") {
 			out[entity] = s
 		}
 	}
@@ -241,29 +234,4 @@ func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, t
 		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", silent, len(asked))
 	}
 	return waiting, nil
-}
-
-// missing says that a chain does not reach a head that ctl has seen, or returns nil.
-func (s seen) missing(l audit.Log) *audit.Fault {
-	fault := l.Reaches(s.Seq, s.Hash)
-	if fault != nil {
-		fault.Reason = fmt.Sprintf("%s (ctl verified record %d with digest %s at %s)", fault.Reason, s.Seq, s.Hash, s.At.UTC().Format(time.RFC3339))
-	}
-	return fault
-}
-
-// headOf returns the newest record of a chain that holds and that the store has. Records that
-// only the workflow has may yet be lost without anybody's fault: Temporal's database can be restored.
-func headOf(l audit.Log, newest *protocol.AuditHead, now time.Time) (s seen, ok bool) {
-	n := len(l.Lines)
-	if newest != nil && int64(n) <= newest.Seq {
-		n = int(newest.Seq) - newest.Waiting
-	}
-	if newest == nil && l.Unsure() {
-		n--
-	}
-	if n < 1 || n > len(l.Lines) {
-		return s, false
-	}
-	return seen{Entity: l.Entity, Seq: int64(n), Hash: audit.Digest(l.Lines[n-1]), At: now.UTC().Truncate(time.Second)}, true
 }

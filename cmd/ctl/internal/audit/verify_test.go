@@ -17,7 +17,7 @@ func TestACutChainIsFoundWhateverTimeIsAsked(t *testing.T) {
 	for i := range 4 {
 		c.Add(audit.Record{At: audit.TimeText(now.Add(time.Duration(i-5) * 24 * time.Hour)), Principal: "ann", Source: audit.Unix, Verb: "session.message", Object: "session/s1", Outcome: audit.Accepted})
 	}
-	f := filter{from: now.Add(-24 * time.Hour)}
+	f := audit.Filter{From: now.Add(-24 * time.Hour)}
 	before := map[string]seen{c.Entity: {Entity: c.Entity, Seq: 4, Hash: c.Head, At: now}}
 	for what, heads := range map[string]struct {
 		told   told
@@ -26,10 +26,10 @@ func TestACutChainIsFoundWhateverTimeIsAsked(t *testing.T) {
 		"the writer's head":  {told: told{c.Entity: *c.Newest()}},
 		"what ctl remembers": {before: before},
 	} {
-		if v, _ := verify(reading{lines: c.Waiting[:2], told: heads.told}, heads.before, f, nil); v.Holds {
+		if v, _ := audit.Check(c.Waiting[:2], heads.told, heads.before, f, nil); v.Holds {
 			t.Errorf("%s: the cut was not found: %+v", what, v)
 		}
-		if v, _ := verify(reading{lines: c.Waiting, told: heads.told}, heads.before, f, nil); !v.Holds {
+		if v, _ := audit.Check(c.Waiting, heads.told, heads.before, f, nil); !v.Holds {
 			t.Errorf("%s: the whole chain does not hold: %+v", what, v)
 		}
 	}
@@ -46,7 +46,7 @@ func TestAnotherStoreAtTheSamePlaceIsNamed(t *testing.T) {
 	}
 	c := audit.Chain{Entity: "session/s1/run-1"}
 	c.Add(audit.Record{At: audit.TimeText(time.Now()), Principal: "ann", Source: audit.Unix, Verb: "session.message", Object: "session/s1", Outcome: audit.Accepted})
-	_, holding := verify(reading{lines: c.Waiting}, nil, filter{}, nil)
+	_, holding := audit.Check(c.Waiting, nil, nil, audit.Filter{}, nil)
 	if err := m.saw(holding); err != nil {
 		t.Fatal(err)
 	}

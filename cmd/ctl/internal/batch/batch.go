@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -15,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/batch"
@@ -153,46 +153,6 @@ func checkCommand(a *core.App) *cobra.Command {
 	}
 }
 
-func batchView(ctx context.Context, t *conn.Conn, doing, id string) (protocol.BatchView, error) {
-	var v protocol.BatchView
-	if err := core.CheckName("batch id", id); err != nil {
-		return v, err
-	}
-	err := t.Ask(ctx, doing+" batch "+id, protocol.BatchID(id), protocol.QueryBatch, &v)
-	return v, err
-}
-
-// A batchShown is the JSON of `ctl batch show`.
-type batchShown struct {
-	protocol.BatchView
-	// Waiting are sessions that wait for a person.
-	Waiting []waitingItem `json:"waiting"`
-}
-
-type waitingItem struct {
-	Session   string `json:"session"`
-	Approvals int64  `json:"approvals"`
-}
-
-const mostWaiting = 100
-
-func shownBatch(ctx context.Context, t *conn.Conn, id string) (batchShown, error) {
-	out := batchShown{Waiting: []waitingItem{}}
-	var err error
-	if out.BatchView, err = batchView(ctx, t, "show", id); err != nil || out.Running == 0 {
-		return out, err
-	}
-	q := fmt.Sprintf("WorkflowType = '%s' AND FairleadOrigin = '%s' AND FairleadApprovals > 0 AND ExecutionStatus = 'Running'", protocol.TypeSession, protocol.OriginBatch(id))
-	infos, err := t.List(ctx, "list sessions of batch "+id, q, mostWaiting)
-	if err != nil {
-		return out, err
-	}
-	for _, info := range infos {
-		out.Waiting = append(out.Waiting, waitingItem{conn.KeptView(info, t.Codec).ID, conn.Attr[int64](info.GetSearchAttributes().GetIndexedFields(), "FairleadApprovals")})
-	}
-	return out, nil
-}
-
 func showCommand(a *core.App) *cobra.Command {
 	var follow bool
 	c := &cobra.Command{
@@ -202,7 +162,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := shownBatch(c.Context(), t, args[0])
+			v, err := t.ShownBatch(c.Context(), args[0])
 			if err != nil {
 				return err
 			}
@@ -216,7 +176,7 @@ func showCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-func showBatch(p *core.Printer, v batchShown) {
+func showBatch(p *core.Printer, v protocol.BatchShown) {
 	problem := ""
 	if v.Error != nil {
 		problem = v.Error.Message
@@ -242,7 +202,7 @@ func failureLine(p *core.Printer, f protocol.BatchFailure) string {
 	return line
 }
 
-func batchColour(v batchShown) core.Style {
+func batchColour(v protocol.BatchShown) core.Style {
 	switch {
 	case v.Failed > 0:
 		return core.Red
@@ -300,7 +260,7 @@ func listCommand(a *core.App) *cobra.Command {
 			return core.ShowAll(a.Print(), list, func(p *core.Printer) {
 				var rows [][]core.Cell
 				for _, v := range list {
-					rows = append(rows, []core.Cell{core.Painted(core.Bold, v.ID), core.Painted(batchColour(batchShown{BatchView: v}), v.State), core.Plain(countsText(v)), core.Plain(rateOf(v)), core.Plain(v.CreatedAt)})
+					rows = append(rows, []core.Cell{core.Painted(core.Bold, v.ID), core.Painted(batchColour(protocol.BatchShown{BatchView: v}), v.State), core.Plain(countsText(v)), core.Plain(rateOf(v)), core.Plain(v.CreatedAt)})
 				}
 				p.Table([]string{"ID", "STATE", "ITEMS", "RATE", "CREATED"}, rows)
 			})
@@ -311,40 +271,13 @@ func listCommand(a *core.App) *cobra.Command {
 	return c
 }
 
-// batches queries the batches, each once, even if a retry gave it several runs.
+// batches queries the newest batches.
 func batches(ctx context.Context, t *conn.Conn, narrow []string, limit int) ([]protocol.BatchView, error) {
-	narrow = append([]string{fmt.Sprintf("WorkflowType = '%s'", protocol.TypeBatch), "ExecutionStatus != 'ContinuedAsNew'"}, narrow...)
-	infos, err := t.List(ctx, "list batches", strings.Join(narrow, " AND "), limit)
+	infos, err := t.List(ctx, "list batches", flows.BatchQuery(narrow...), limit)
 	if err != nil {
 		return nil, err
 	}
-	list := []protocol.BatchView{}
-	seen := map[string]bool{}
-	for _, info := range infos {
-		id := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), protocol.BatchID(""))
-		if seen[id] {
-			continue
-		}
-		seen[id] = true
-		v := protocol.BatchView{ID: id, State: conn.Attr[string](info.GetSearchAttributes().GetIndexedFields(), "FairleadState"), CreatedAt: info.GetStartTime().AsTime()}
-		if s := info.GetStatus(); s == enums.WORKFLOW_EXECUTION_STATUS_TERMINATED || s == enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT {
-			v.State = "terminated"
-		}
-		list = append(list, v)
-	}
-	var group sync.WaitGroup
-	slots := make(chan struct{}, 8)
-	for i := range list {
-		group.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			if v, err := batchView(ctx, t, "show", list[i].ID); err == nil && list[i].State != "terminated" {
-				list[i] = v // else keep the list's values
-			}
-		})
-	}
-	group.Wait()
-	return list, nil
+	return t.Batches(ctx, infos), nil
 }
 
 func cancelCommand(a *core.App) *cobra.Command {
@@ -359,13 +292,7 @@ more. Waits until all of them are cleaned up.`,
 			if err != nil {
 				return err
 			}
-			v, err := batchView(c.Context(), t, "cancel", args[0])
-			if err == nil && protocol.BatchOver(v.State) {
-				err = core.Refused("cancel batch %s: it has ended (%s)", v.ID, v.State)
-			}
-			if err == nil {
-				err = t.Signal(c.Context(), "cancel batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalCancelBatch, protocol.CancelBatch{By: core.Person(), Discard: discard})
-			}
+			v, err := t.CancelBatch(c.Context(), args[0], protocol.CancelBatch{By: core.Person(), Discard: discard})
 			if err != nil {
 				return err
 			}
@@ -394,7 +321,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			if err != nil {
 				return err
 			}
-			v, err := batchView(c.Context(), t, "retry", args[0])
+			v, err := t.Batch(c.Context(), "retry", args[0])
 			if err != nil {
 				return err
 			}
@@ -454,7 +381,7 @@ func setCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := batchView(c.Context(), t, "set", args[0])
+			v, err := t.Batch(c.Context(), "set", args[0])
 			if err == nil && protocol.BatchOver(v.State) {
 				err = core.Refused("set batch %s: it has ended (%s)", v.ID, v.State)
 			}

@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -76,7 +75,7 @@ func needsNobody(ctx context.Context, a *core.App, t *conn.Conn, v protocol.Batc
 	if !a.Flags.NoInput || v.Running == 0 || v.Running < v.Window && v.Queued > 0 {
 		return nil
 	}
-	shown, err := shownBatch(ctx, t, v.ID)
+	shown, err := t.ShownBatch(ctx, v.ID)
 	if err != nil || shown.Running == 0 || len(shown.Waiting) < shown.Running {
 		return err
 	}
@@ -92,7 +91,7 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 	}
 	var last protocol.BatchView
 	for away := false; ; {
-		v, err := batchView(ctx, t, "show", id)
+		v, err := t.Batch(ctx, "show", id)
 		if err == nil && each != nil {
 			err = each(v)
 		}
@@ -120,43 +119,14 @@ func awaitBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, each 
 
 // newResults shows results from number from on, and returns the next.
 func newResults(ctx context.Context, a *core.App, t *conn.Conn, id string, from int, show func(protocol.BatchResult, json.RawMessage) error) (int, error) {
-	for {
-		var got protocol.BatchResults
-		if err := t.Ask(ctx, "read results of batch "+id, protocol.BatchID(id), protocol.QueryBatchResults, &got, from); err != nil {
-			return from, err
+	return t.BatchResults(ctx, id, from, func(blob string) ([]byte, error) {
+		worker, err := conn.AnyWorker(ctx, a, t)
+		if err != nil {
+			return nil, err
 		}
-		if got.Blob != "" {
-			worker, err := conn.AnyWorker(ctx, a, t)
-			if err != nil {
-				return from, err
-			}
-			part, err := worker.BatchResults(ctx, got.Blob)
-			if err != nil {
-				return from, conn.APIFailure("read results of batch "+id, err)
-			}
-			got.Lines = nil
-			for _, line := range bytes.Split(bytes.TrimSpace(part), []byte("\n")) {
-				got.Lines = append(got.Lines, line)
-			}
-		}
-		before := from
-		for _, line := range got.Lines {
-			var r protocol.BatchResult
-			if err := json.Unmarshal(line, &r); err != nil {
-				return from, core.Failed("read results of batch %s: %v", id, err)
-			}
-			if r.N < from {
-				continue
-			}
-			if err := show(r, line); err != nil {
-				return from, err
-			}
-			from = r.N + 1
-		}
-		if from > got.Total || from == before {
-			return from, nil
-		}
-	}
+		part, err := worker.BatchResults(ctx, blob)
+		return part, conn.APIFailure("read results of batch "+id, err)
+	}, show)
 }
 
 func resultsCommand(a *core.App) *cobra.Command {
@@ -178,7 +148,7 @@ for those to come until the batch has ended. An item that is tried again by hand
 			}
 			p := core.NewPrinter(a.Out, true)
 			show := func(_ protocol.BatchResult, raw json.RawMessage) error { return p.Show(raw, nil) }
-			v, err := batchView(c.Context(), t, "show results of", args[0])
+			v, err := t.Batch(c.Context(), "show results of", args[0])
 			if err != nil {
 				return err
 			}
@@ -199,14 +169,14 @@ for those to come until the batch has ended. An item that is tried again by hand
 }
 
 // watchBatch shows a batch at each change.
-func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v batchShown) error {
+func watchBatch(ctx context.Context, a *core.App, t *conn.Conn, v protocol.BatchShown) error {
 	p := a.Print()
 	line := progressLine(a)
 	defer line.clear()
 	told := map[string]bool{}
-	var shown batchShown
+	var shown protocol.BatchShown
 	_, err := awaitBatch(ctx, a, t, v.ID, func(protocol.BatchView) error {
-		now, err := shownBatch(ctx, t, v.ID)
+		now, err := t.ShownBatch(ctx, v.ID)
 		if err != nil {
 			return err
 		}

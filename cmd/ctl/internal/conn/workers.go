@@ -267,7 +267,7 @@ func workersOf(ctx context.Context, a *core.App, t *Conn, zone string) (views []
 	if own, err := Stack(a); err == nil && own.Temporal.Address == t.Address {
 		for _, w := range own.Workers {
 			if id, ok := api.ParseIdentity(w.Identity); ok {
-				polls = append(polls, poller{Identity: id, text: w.Identity})
+				polls = append(polls, poller{Identity: id, Text: w.Identity})
 			}
 		}
 	}
@@ -297,7 +297,7 @@ func workersOf(ctx context.Context, a *core.App, t *Conn, zone string) (views []
 		}
 		answered[p.API] = err == nil
 		if err != nil {
-			silent = append(silent, WorkerView{Identity: p.text, PID: p.PID, API: p.API, TaskQueues: []string{}, Refused: distrusts(err), Problem: core.Clean(err.Error())})
+			silent = append(silent, WorkerView{Identity: p.Text, PID: p.PID, API: p.API, TaskQueues: []string{}, Refused: distrusts(err), Problem: core.Clean(err.Error())})
 			continue
 		}
 		statuses = append(statuses, st)

@@ -46,25 +46,6 @@ stays until it is closed. --timeout ends the waiting (exit 5), and not the drain
 	return c
 }
 
-// A stayer is a session still on a draining host.
-type stayer struct {
-	Session string                 `json:"session"`
-	State   protocol.SessionStatus `json:"state,omitempty"`
-	Why     string                 `json:"why,omitempty"` // if known
-}
-
-func (s stayer) String() string {
-	if s.Why == "" {
-		return s.Session
-	}
-	return fmt.Sprintf("%s (%s)", s.Session, s.Why)
-}
-
-type drainView struct {
-	protocol.HostView
-	Left []stayer `json:"left"`
-}
-
 func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait bool) error {
 	if err := core.CheckName("host name", name); err != nil {
 		return err
@@ -74,9 +55,8 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 		return err
 	}
 	doing := "drain host " + name
-	var v drainView
-	err = t.Update(ctx, doing, protocol.PoolID(zone), protocol.UpdateSetHost, "", &v.HostView,
-		protocol.SetHost{Name: name, Drain: &protocol.Draining{How: how, By: core.Person()}})
+	var v protocol.DrainView
+	v.HostView, err = t.SetHost(ctx, doing, zone, "", protocol.SetHost{Name: name, Drain: &protocol.Draining{How: how, By: core.Person()}})
 	if err != nil {
 		return err
 	}
@@ -88,7 +68,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	told := ""
 	for {
 		// After the timeout no session answers: keep the earlier list.
-		if left := stayers(ctx, t, v.HostView); told == "" || ctx.Err() == nil {
+		if left := t.Stayers(ctx, v.HostView); told == "" || ctx.Err() == nil {
 			v.Left = left
 		}
 		if v.State != "draining" || noWait {
@@ -126,38 +106,7 @@ func drainHost(ctx context.Context, a *core.App, zone, name, how string, noWait 
 	})
 }
 
-// stayers lists a host's sessions. One that does not answer, and may have ended, has no
-// Why.
-func stayers(ctx context.Context, t *conn.Conn, h protocol.HostView) []stayer {
-	left := []stayer{}
-	for _, id := range h.Holders {
-		s := stayer{Session: id}
-		var v protocol.SessionView
-		if err := t.Query(ctx, "ask session "+id, protocol.SessionID(id), protocol.QueryState, &v); err == nil {
-			s.State, s.Why = v.State, staysFor(v)
-		}
-		left = append(left, s)
-	}
-	return left
-}
-
-func staysFor(v protocol.SessionView) string {
-	switch {
-	case v.State == protocol.Closing:
-		return "it closes"
-	case len(v.Requests) > 0:
-		return fmt.Sprintf("turn %d waits for a decision on %s", v.Turn.N, v.Requests[0].ID)
-	case v.Turn != nil && v.Turn.Status == "inProgress":
-		return fmt.Sprintf("turn %d runs", v.Turn.N)
-	case v.Options["snapshot_when"] == protocol.SnapshotOff:
-		return "it takes no snapshots, so it cannot leave: close it"
-	case v.Error != nil:
-		return v.Error.Message
-	}
-	return "it leaves"
-}
-
-func leftText(v drainView) string {
+func leftText(v protocol.DrainView) string {
 	var parts []string
 	if n := len(v.Left); n > 0 {
 		var names []string

@@ -28,20 +28,9 @@ func poolListCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			zones, err := t.Zones(c.Context())
+			pools, err := t.Pools(c.Context())
 			if err != nil {
 				return err
-			}
-			pools := []protocol.PoolView{}
-			for _, zone := range zones {
-				v, err := t.Pool(c.Context(), zone)
-				if core.ExitCode(err) == core.ExitNotFound {
-					continue // it ended meanwhile
-				}
-				if err != nil {
-					return err
-				}
-				pools = append(pools, v)
 			}
 			return core.ShowAll(a.Print(), pools, func(p *core.Printer) {
 				var rows [][]core.Cell

@@ -26,20 +26,14 @@ func checkCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			a.Begins = true
-			doing := "check host " + args[0]
-			h, err := t.Host(c.Context(), doing, zone, args[0])
+			out, err := t.CheckHost(c.Context(), zone, args[0])
 			if err != nil {
-				return err
-			}
-			var out protocol.CheckHostResult
-			if err := t.HostTask(c.Context(), doing, zone, protocol.HostTaskID(h.Name, "check"), protocol.TypeCheck,
-				protocol.HostTaskInput{Zone: zone, Host: *h.Spec}, &out); err != nil {
 				return err
 			}
 			err = a.Print().Show(struct {
 				Name string `json:"name"`
 				protocol.CheckHostResult
-			}{h.Name, out}, func(p *core.Printer) {
+			}{args[0], out}, func(p *core.Printer) {
 				var rows [][]core.Cell
 				for _, k := range out.Checks {
 					word, s := "ok", core.Green
@@ -54,7 +48,7 @@ func checkCommand(a *core.App) *cobra.Command {
 			})
 			if err == nil && !out.OK {
 				if a.Flags.Output != "json" {
-					fmt.Fprintf(a.Err, "ctl: host %s cannot run sessions (see above)\n", h.Name)
+					fmt.Fprintf(a.Err, "ctl: host %s cannot run sessions (see above)\n", args[0])
 				}
 				return core.ExitStatus(core.ExitFailed)
 			}

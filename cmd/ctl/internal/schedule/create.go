@@ -2,130 +2,33 @@ package schedule
 
 import (
 	"context"
-	"errors"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"go.temporal.io/sdk/client"
-	temporalsdk "go.temporal.io/sdk/temporal"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
-	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/cmd/internal/schedules"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-type whenFlags struct {
-	cron, calendar, except []string
-	every                  []time.Duration
-	tz, from, until        string
-	jitter, catchup        time.Duration
-}
-
-func (f *whenFlags) add(c *cobra.Command) {
+func addWhen(c *cobra.Command, f *schedules.When) {
 	fl := c.Flags()
-	fl.StringArrayVar(&f.cron, "cron", nil, "when: `EXPR` of cron's five fields (minute hour day month weekday), or @hourly, @daily, @weekly, @monthly; repeatable")
-	core.Durations(c, &f.every, "every", "when: so often, counted from 1970-01-01 UTC; repeatable")
-	fl.StringArrayVar(&f.calendar, "calendar", nil, "when: times that match all of `\"FIELD=VALUES …\"`, of second, minute, hour, day, month, weekday, year: \"weekday=mon-fri hour=22 minute=0,30\"; repeatable")
-	fl.StringArrayVar(&f.except, "except", nil, "but not when this `calendar` matches; without an hour, a minute, a second all of them; repeatable")
-	fl.StringVar(&f.tz, "tz", "UTC", "time `zone` of --cron, --calendar, --except, such as Europe/Berlin")
-	fl.StringVar(&f.from, "from", "", "not before this `moment`")
-	fl.StringVar(&f.until, "until", "", "not after this `moment`")
-	fl.DurationVar(&f.jitter, "jitter", 0, "begin up to so much later, by chance, so that not all begins at once")
-	fl.DurationVar(&f.catchup, "catchup", 10*time.Minute, "how late a start may be that was missed because Temporal was down")
-}
-
-func (f *whenFlags) spec() (spec client.ScheduleSpec, err error) {
-	loc, err := location(f.tz)
-	if err != nil {
-		return spec, err
-	}
-	spec.TimeZoneName, spec.Jitter = f.tz, f.jitter
-	for _, text := range f.cron {
-		cals, err := parseCron(text)
-		if err != nil {
-			return spec, core.Usage("--cron: %v", err).Hinted("as in 30 22 * * 1-5: at 22:30 from Monday to Friday")
-		}
-		spec.Calendars = append(spec.Calendars, cals...)
-	}
-	for _, text := range f.calendar {
-		cal, err := parseCalendar(text)
-		if err != nil {
-			return spec, core.Usage("--calendar %q: %v", text, err).Hinted(`as in "weekday=mon-fri hour=22 minute=30"`)
-		}
-		spec.Calendars = append(spec.Calendars, cal)
-	}
-	for _, text := range f.except {
-		cal, err := parseCalendar(text)
-		if err != nil {
-			return spec, core.Usage("--except %q: %v", text, err).Hinted(`as in "month=dec day=24-31"`)
-		}
-		spec.Skip = append(spec.Skip, wholeDay(cal))
-	}
-	for _, d := range f.every {
-		if d < time.Second || d%time.Second != 0 {
-			return spec, core.Usage("--every %s is not a whole number of seconds", d)
-		}
-		spec.Intervals = append(spec.Intervals, client.ScheduleIntervalSpec{Every: d})
-	}
-	if len(spec.Calendars)+len(spec.Intervals) == 0 {
-		return spec, core.Usage("the schedule has no times").Hinted(`give --cron "30 22 * * 1-5", --every 6h or --calendar "hour=22"`)
-	}
-	if f.jitter < 0 || f.catchup < 10*time.Second {
-		return spec, core.Usage("--jitter must not be negative, and --catchup must be at least 10s")
-	}
-	return spec, f.bounds(&spec, loc)
-}
-
-func (f *whenFlags) bounds(spec *client.ScheduleSpec, loc *time.Location) (err error) {
-	if f.from != "" {
-		if spec.StartAt, err = parseMoment("--from", f.from, loc); err != nil {
-			return err
-		}
-	}
-	if f.until != "" {
-		if spec.EndAt, err = parseMoment("--until", f.until, loc); err != nil {
-			return err
-		}
-		if !spec.EndAt.After(spec.StartAt) || !spec.EndAt.After(time.Now()) {
-			return core.Usage("--until %s is in the past, or not after --from: nothing would ever begin", f.until)
-		}
-	}
-	return nil
-}
-
-// wholeDay makes a calendar of days match all of each day.
-func wholeDay(cal client.ScheduleCalendarSpec) client.ScheduleCalendarSpec {
-	for _, f := range []struct {
-		is  *[]client.ScheduleRange
-		end int
-	}{{&cal.Hour, 23}, {&cal.Minute, 59}, {&cal.Second, 59}} {
-		if len(*f.is) == 0 {
-			*f.is = []client.ScheduleRange{{Start: 0, End: f.end, Step: 1}}
-		}
-	}
-	return cal
-}
-
-func (f *whenFlags) words() (out []string) {
-	for _, d := range f.every {
-		out = append(out, "every "+show.RoundTime(d.String()))
-	}
-	for _, list := range []struct {
-		before string
-		of     []string
-	}{{"cron ", f.cron}, {"", f.calendar}, {"except ", f.except}} {
-		for _, text := range list.of {
-			out = append(out, list.before+strings.Join(strings.Fields(text), " "))
-		}
-	}
-	return out
+	fl.StringArrayVar(&f.Cron, "cron", nil, "when: `EXPR` of cron's five fields (minute hour day month weekday), or @hourly, @daily, @weekly, @monthly; repeatable")
+	core.Durations(c, &f.Every, "every", "when: so often, counted from 1970-01-01 UTC; repeatable")
+	fl.StringArrayVar(&f.Calendar, "calendar", nil, "when: times that match all of `\"FIELD=VALUES …\"`, of second, minute, hour, day, month, weekday, year: \"weekday=mon-fri hour=22 minute=0,30\"; repeatable")
+	fl.StringArrayVar(&f.Except, "except", nil, "but not when this `calendar` matches; without an hour, a minute, a second all of them; repeatable")
+	fl.StringVar(&f.TZ, "tz", "UTC", "time `zone` of --cron, --calendar, --except, such as Europe/Berlin")
+	fl.StringVar(&f.From, "from", "", "not before this `moment`")
+	fl.StringVar(&f.Until, "until", "", "not after this `moment`")
+	fl.DurationVar(&f.Jitter, "jitter", 0, "begin up to so much later, by chance, so that not all begins at once")
+	fl.DurationVar(&f.Catchup, "catchup", schedules.Catchup, "how late a start may be that was missed because Temporal was down")
 }
 
 // A fired is what stands after "--": flags and prompt.
@@ -172,7 +75,7 @@ func (f *fired) options(a *core.App, name string) (session.Options, start.Extras
 }
 
 func createCommand(a *core.App) *cobra.Command {
-	var when whenFlags
+	var when schedules.When
 	var overlap, note, batch string
 	var paused, pauseOnFailure bool
 	c := &cobra.Command{
@@ -198,17 +101,17 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 				return core.Usage("one NAME, then --, flags of `ctl run` and the prompt; or --batch FILE").Hinted("see `ctl schedule create --help`")
 			}
 			name := args[0]
-			if err := core.CheckName("schedule name", name); err != nil {
+			if err := schedules.CheckName(name); err != nil {
 				return err
 			}
-			if len(name) > protocol.MaxScheduleName {
-				return core.Usage("schedule name %s: at most %d characters, since the ids of its sessions and batches begin with it", name, protocol.MaxScheduleName)
+			if _, err := schedules.Location(when.TZ); err != nil {
+				return core.BadTimeZone(when.TZ)
 			}
-			spec, err := when.spec()
+			spec, err := when.Spec()
 			if err != nil {
 				return err
 			}
-			policy, err := parseOverlap(overlap)
+			policy, err := schedules.ParseOverlap(overlap)
 			if err != nil {
 				return err
 			}
@@ -217,13 +120,13 @@ into an hour that a change of the clocks leaves out does not begin that day.`,
 				return err
 			}
 			opts := client.ScheduleOptions{
-				ID: protocol.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.catchup,
+				ID: protocol.ScheduleID(name), Spec: spec, Overlap: policy, CatchupWindow: when.Catchup,
 				Paused: paused, PauseOnFailure: pauseOnFailure, Note: note,
 			}
-			return createSchedule(c.Context(), a, name, opts, when.words(), what)
+			return createSchedule(c.Context(), a, name, opts, when.Words(), what)
 		},
 	}
-	when.add(c)
+	addWhen(c, &when)
 	c.Flags().StringVar(&overlap, "overlap", "skip", overlapHelp)
 	c.Flags().StringVar(&batch, "batch", "", "begin a batch of this `FILE` each time; - is standard input")
 	c.Flags().BoolVar(&paused, "pause", false, "create it paused")
@@ -305,67 +208,28 @@ func scheduledBatch(a *core.App, path, name string) (*scheduled, error) {
 	}, nil
 }
 
-// createSchedule checks all names first.
 func createSchedule(ctx context.Context, a *core.App, name string, opts client.ScheduleOptions, when []string, what *scheduled) error {
 	doing := "create schedule " + name
 	t, err := conn.Open(ctx, a)
 	if err != nil {
 		return err
 	}
-	if err := what.check(ctx, t); err != nil {
-		return err
-	}
-	if _, _, err := describe(ctx, t, doing, name); err == nil {
-		return core.Refused("%s: a schedule of that name exists", doing).Hinted("`ctl schedule delete %s` removes it", name)
-	} else if core.ExitCode(err) != core.ExitNotFound {
-		return err
-	}
-	in := schedule.FireInput{Schedule: name}
-	if err := what.pack(ctx, t, &in); err != nil {
-		return err
-	}
-	input, err := t.Signed(ctx, doing, opts.ID, protocol.TypeFire, in)
+	by, err := t.By(ctx, doing)
 	if err != nil {
 		return err
 	}
-	opts.Action = &client.ScheduleWorkflowAction{
-		ID: opts.ID, Workflow: protocol.TypeFire, TaskQueue: protocol.TaskQueueOf(what.zone), Args: []any{input},
-		StaticSummary: "schedule " + name,
-	}
-	note := what.note
-	note.When = when
-	if note.By, err = t.By(ctx, doing); err != nil {
-		return err
-	}
-	opts.Memo = map[string]any{protocol.MemoSchedule: note}
-	if err := onRecord(ctx, t, doing, name, what.zone, protocol.ScheduleCreate, aboutNew(opts, when, input)); err != nil {
-		return err
-	}
-	bctx, cancel := a.Bounded(ctx, conn.AnswerWait)
-	defer cancel()
-	h, err := t.ScheduleClient().Create(bctx, opts)
-	if errors.Is(err, temporalsdk.ErrScheduleAlreadyRunning) {
-		return core.Refused("%s: a schedule of that name exists", doing).Hinted("`ctl schedule delete %s` removes it", name).Because(err)
-	}
-	if err := scheduleError(bctx, t, doing, err); err != nil {
-		return err
-	}
-	v, err := viewOf(ctx, a, t, name, false)
+	v, err := schedules.Hand{Conn: t.Conn, By: by, Person: core.Person()}.Create(ctx, schedules.New{
+		Name: name, Options: opts, When: when, Zone: what.zone, Note: what.note,
+		Check: func(ctx context.Context) error { return what.check(ctx, t) },
+		Pack:  func(ctx context.Context, in *schedule.FireInput) error { return what.pack(ctx, t, in) },
+	})
 	if err != nil {
 		return err
-	}
-	if len(v.Next) == 0 {
-		// Only Temporal combines calendars, exceptions and limits, so only an existing
-		// schedule shows its times.
-		if err := scheduleError(bctx, t, doing, h.Delete(bctx)); err != nil {
-			return err
-		}
-		return core.Usage("%s: none of its times is in the future", doing).Hinted("look at years, --except, --from and --until")
 	}
 	return a.Print().Show(v, func(p *core.Printer) {
-		state := "the next is at " + v.Next[0].Format(time.RFC3339)
-		if v.Paused {
-			state = "it is paused"
+		state := "it is paused"
+		if !v.Paused {
+			state = "the next is at " + v.Next[0].Format(time.RFC3339)
 		}
 		p.Printf("schedule %s: %s\n", name, state)
 	})

@@ -3,108 +3,19 @@ package schedule
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	commonpb "go.temporal.io/api/common/v1"
 	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
-	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/schedules"
 	"fairlead.dev/fairlead/internal/protocol"
 )
-
-type scheduleView struct {
-	Name           string      `json:"name"`
-	Paused         bool        `json:"paused"`
-	Note           string      `json:"note,omitempty"`
-	When           []string    `json:"when"`
-	TZ             string      `json:"tz"`
-	Overlap        string      `json:"overlap"`
-	Jitter         string      `json:"jitter,omitempty"`
-	Catchup        string      `json:"catchup,omitempty"`
-	PauseOnFailure bool        `json:"pause_on_failure"`
-	Zone           string      `json:"zone"`
-	What           string      `json:"what"`
-	Batch          int         `json:"batch,omitempty"` // items
-	By             string      `json:"by,omitempty"`
-	Next           []time.Time `json:"next"`
-	Running        int         `json:"running"`
-	Recent         []firing    `json:"recent"` // newest first
-	Fired          int         `json:"fired"`
-	Skipped        int         `json:"skipped"` // an earlier firing still ran
-	Missed         int         `json:"missed"`  // Temporal was down for too long
-	CreatedAt      time.Time   `json:"created_at"`
-	UpdatedAt      time.Time   `json:"updated_at,omitzero"`
-}
-
-// viewOf describes a schedule, with its firings if recent is set.
-func viewOf(ctx context.Context, a *core.App, t *conn.Conn, name string, recent bool) (scheduleView, error) {
-	_, d, err := describe(ctx, t, "show schedule "+name, name)
-	if err != nil {
-		return scheduleView{}, err
-	}
-	v := viewSchedule(name, d, noteOf(t, d.Memo))
-	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
-	defer cancel()
-	running, err := running(ctx, t, "show schedule "+name, name, d)
-	v.Running = len(running)
-	if err != nil || !recent {
-		return v, err
-	}
-	for _, act := range slices.Backward(d.Info.RecentActions) {
-		if act.StartWorkflowResult != nil {
-			v.Recent = append(v.Recent, firingOf(ctx, t, name, act.StartWorkflowResult))
-		}
-	}
-	return v, nil
-}
-
-func viewSchedule(name string, d *client.ScheduleDescription, note protocol.ScheduleNote) scheduleView {
-	v := scheduleView{
-		Name: name, When: note.When, By: note.By, What: note.What, Batch: note.Batch, Zone: protocol.ZoneOf(protocol.TaskQueueOf(note.Zone)),
-		Next: d.Info.NextActionTimes, Running: len(d.Info.RunningWorkflows), Recent: []firing{}, TZ: "UTC", Overlap: overlapWord(enums.SCHEDULE_OVERLAP_POLICY_SKIP),
-		Fired: d.Info.NumActions, Skipped: d.Info.NumActionsSkippedOverlap, Missed: d.Info.NumActionsMissedCatchupWindow,
-		CreatedAt: d.Info.CreatedAt, UpdatedAt: d.Info.LastUpdateAt,
-	}
-	if s := d.Schedule.State; s != nil {
-		v.Paused, v.Note = s.Paused, s.Note
-	}
-	if p := d.Schedule.Policy; p != nil {
-		v.Overlap, v.Catchup, v.PauseOnFailure = overlapWord(p.Overlap), show.RoundTime(p.CatchupWindow.String()), p.PauseOnFailure
-	}
-	if s := d.Schedule.Spec; s != nil {
-		if s.TimeZoneName != "" {
-			v.TZ = s.TimeZoneName
-		}
-		if s.Jitter > 0 {
-			v.Jitter = show.RoundTime(s.Jitter.String())
-		}
-	}
-	if v.Next == nil {
-		v.Next = []time.Time{}
-	}
-	if v.When == nil {
-		v.When = []string{}
-	}
-	return v
-}
-
-// noteOf reads ctl's memo, which other programs' schedules lack.
-func noteOf(t *conn.Conn, memo *commonpb.Memo) (note protocol.ScheduleNote) {
-	if p := memo.GetFields()[protocol.MemoSchedule]; p != nil {
-		if t.Codec.DataConverter().FromPayload(p, &note) != nil {
-			return protocol.ScheduleNote{}
-		}
-	}
-	return note
-}
 
 func showCommand(a *core.App) *cobra.Command {
 	return &cobra.Command{
@@ -117,7 +28,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			v, err := viewOf(c.Context(), a, t, args[0], true)
+			v, err := schedules.Show(c.Context(), t.Conn, args[0], true)
 			if err != nil {
 				return err
 			}
@@ -126,7 +37,7 @@ func showCommand(a *core.App) *cobra.Command {
 	}
 }
 
-func showSchedule(p *core.Printer, v scheduleView) {
+func showSchedule(p *core.Printer, v protocol.ScheduleView) {
 	state := core.Painted(core.Green, "goes on")
 	if v.Paused {
 		state = core.Painted(core.Yellow, "paused")
@@ -160,7 +71,7 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := schedules(c.Context(), a, t)
+			list, err := schedules.All(c.Context(), t.Conn, nil)
 			if err != nil {
 				return err
 			}
@@ -181,38 +92,6 @@ func listCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// schedules describes each schedule, because Temporal's list lags behind and has fewer
-// fields.
-func schedules(ctx context.Context, a *core.App, t *conn.Conn) ([]scheduleView, error) {
-	ctx, cancel := a.Bounded(ctx, 30*time.Second)
-	defer cancel()
-	it, err := t.ScheduleClient().List(ctx, client.ScheduleListOptions{PageSize: 1000})
-	if err != nil {
-		return nil, scheduleError(ctx, t, "list schedules", err)
-	}
-	list := []scheduleView{}
-	for it.HasNext() {
-		e, err := it.Next()
-		if err != nil {
-			return nil, scheduleError(ctx, t, "list schedules", err)
-		}
-		name, ours := protocol.ScheduleName(e.ID)
-		if !ours {
-			continue
-		}
-		v, err := viewOf(ctx, a, t, name, false)
-		if core.ExitCode(err) == core.ExitNotFound && err != nil {
-			continue // just deleted
-		}
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, v)
-	}
-	slices.SortFunc(list, func(a, b scheduleView) int { return strings.Compare(a.Name, b.Name) })
-	return list, nil
-}
-
 // mostFilledIn bounds what one backfill starts.
 const mostFilledIn = 500
 
@@ -224,7 +103,7 @@ func backfillCommand(a *core.App) *cobra.Command {
 the other, whether or not it did so then. What is begun has the ids of those times.`,
 		Example: "  ctl schedule backfill nightly --from 2026-01-05 --to 2026-01-09T12:00",
 		RunE: func(c *cobra.Command, args []string) error {
-			policy, err := parseOverlap(overlap)
+			policy, err := schedules.ParseOverlap(overlap)
 			if err != nil {
 				return err
 			}
@@ -248,7 +127,7 @@ the other, whether or not it did so then. What is begun has the ids of those tim
 
 func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to string, overlap enums.ScheduleOverlapPolicy) error {
 	doing := "backfill schedule " + name
-	h, d, err := describe(ctx, t, doing, name)
+	h, d, err := schedules.Describe(ctx, t.Conn, doing, name)
 	if err != nil {
 		return err
 	}
@@ -256,15 +135,15 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	if d.Schedule.Spec != nil && d.Schedule.Spec.TimeZoneName != "" {
 		tz = d.Schedule.Spec.TimeZoneName
 	}
-	loc, err := location(tz)
+	loc, err := schedules.Location(tz)
 	if err != nil {
 		return err
 	}
-	start, err := parseMoment("--from", from, loc)
+	start, err := schedules.ParseMoment("--from", from, loc)
 	if err != nil {
 		return err
 	}
-	end, err := parseMoment("--to", to, loc)
+	end, err := schedules.ParseMoment("--to", to, loc)
 	switch {
 	case err != nil:
 		return err
@@ -275,7 +154,7 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	}
 	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
 	defer cancel()
-	times, err := timesOf(ctx, t, doing, name, start, end)
+	times, err := schedules.TimesOf(ctx, t.Conn, doing, name, start, end)
 	if err != nil {
 		return err
 	}
@@ -284,12 +163,12 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 	} else if n > mostFilledIn {
 		return core.Usage("%s: %d of its times are between --from and --to; at most %d are filled in at once", doing, n, mostFilledIn)
 	}
-	about := fmt.Sprintf("from %s to %s, %d times, overlap %s", start.Format(time.RFC3339), end.Format(time.RFC3339), len(times), overlapWord(overlap))
-	if err := onRecord(ctx, t, doing, name, noteOf(t, d.Memo).Zone, protocol.ScheduleBackfill, about); err != nil {
+	about := fmt.Sprintf("from %s to %s, %d times, overlap %s", start.Format(time.RFC3339), end.Format(time.RFC3339), len(times), schedules.OverlapWord(overlap))
+	if err := onRecord(ctx, t, doing, name, schedules.NoteOf(t.Conn, d.Memo).Zone, protocol.ScheduleBackfill, about); err != nil {
 		return err
 	}
 	err = h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{Start: start, End: end, Overlap: overlap}}})
-	if err := scheduleError(ctx, t, doing, err); err != nil {
+	if err := schedules.Explain(ctx, t.Conn, doing, err); err != nil {
 		return err
 	}
 	return a.Print().Show(map[string]any{"name": name, "times": times}, func(p *core.Printer) {
@@ -298,19 +177,4 @@ func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to str
 			p.Printf("  %s\n", at.In(loc).Format(time.RFC3339))
 		}
 	})
-}
-
-// timesOf includes both ends, like Temporal's backfill but unlike its list.
-func timesOf(ctx context.Context, t *conn.Conn, doing, name string, from, to time.Time) ([]time.Time, error) {
-	res, err := t.WorkflowService().ListScheduleMatchingTimes(ctx, &workflowservice.ListScheduleMatchingTimesRequest{
-		Namespace: t.Namespace, ScheduleId: protocol.ScheduleID(name), StartTime: timestamppb.New(from.Add(-time.Millisecond)), EndTime: timestamppb.New(to),
-	})
-	if err != nil {
-		return nil, scheduleError(ctx, t, doing, err)
-	}
-	out := []time.Time{}
-	for _, at := range res.GetStartTime() {
-		out = append(out, at.AsTime())
-	}
-	return out, nil
 }

@@ -1,29 +1,13 @@
 package seed
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
 )
-
-// freshenAccount asks the session that holds a login how much of it is used, and adds the
-// answer to the view. The seed learns the same when the session gives the login back.
-func freshenAccount(ctx context.Context, t *conn.Conn, v *protocol.SeedView) {
-	if v.Kind != "chatgpt" || len(v.HeldBy) != 1 {
-		return
-	}
-	var s protocol.SessionView
-	id := protocol.SessionID(v.HeldBy[0])
-	if t.Ask(ctx, "show "+id, id, protocol.QueryState, &s) == nil && s.Seed == v.Name {
-		v.Account = v.Account.With(s.RateLimits, time.Now())
-	}
-}
 
 func identityOf(v protocol.SeedView) string {
 	if v.Account == nil {

@@ -22,12 +22,12 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			list, err := allSeeds(c.Context(), t, "list seeds", func(v protocol.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
+			list, err := t.AllSeeds(c.Context(), "list seeds", func(v protocol.SeedView) bool { return pool == "" || slices.Contains(v.Pools, pool) })
 			if err != nil {
 				return err
 			}
 			for i := range list {
-				freshenAccount(c.Context(), t, &list[i])
+				t.FreshenAccount(c.Context(), &list[i])
 			}
 			return core.ShowAll(a.Print(), list, func(p *core.Printer) { listSeeds(p, list) })
 		},
@@ -74,7 +74,7 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			freshenAccount(c.Context(), t, &v)
+			t.FreshenAccount(c.Context(), &v)
 			return a.Print().Show(v, func(p *core.Printer) { showSeed(p, v) })
 		},
 	}

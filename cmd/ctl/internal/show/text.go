@@ -1,24 +1,16 @@
 package show
 
 import (
-	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
 
 // RoundTime shortens 2h0m0s to 2h.
-func RoundTime(d string) string {
-	if strings.HasSuffix(d, "m0s") {
-		d = strings.TrimSuffix(d, "0s")
-	}
-	if strings.HasSuffix(d, "h0m") {
-		d = strings.TrimSuffix(d, "0m")
-	}
-	return d
-}
+func RoundTime(d string) string { return flows.RoundTime(d) }
 
 // PauseText says who paused a pool, when and why.
 func PauseText(p *protocol.PoolPause) string {

@@ -1,4 +1,4 @@
-package schedule
+package schedules
 
 import (
 	"cmp"
@@ -11,25 +11,20 @@ import (
 	"go.temporal.io/sdk/client"
 	temporalsdk "go.temporal.io/sdk/temporal"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/schedule"
 )
 
-// maxAbout bounds, in characters, what a person says about an act.
-const maxAbout = 500
+// MaxAbout bounds, in characters, what a person says about an act.
+const MaxAbout = 500
 
-// onRecord records an act on a schedule, before ctl asks Temporal for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
+// OnRecord records an act of by on a schedule, before Temporal is asked for it. It returns the refusal of a worker. If no worker is up, Temporal keeps the record, and
 // the person goes on. With workers of an older release, the person goes on without a record.
-func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about string) error {
+func OnRecord(ctx context.Context, t *flows.Conn, by, doing, name, zone, act, about string) error {
 	opts := client.StartWorkflowOptions{
-		ID: protocol.ScheduleActID(name, act, core.RandomID()), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "record of: " + doing,
-	}
-	by, err := t.By(ctx, doing)
-	if err != nil {
-		return err
+		ID: protocol.ScheduleActID(name, act, protocol.RandomID()), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "record of: " + doing,
 	}
 	if _, err := t.Start(ctx, doing, opts, protocol.TypeFire, schedule.FireInput{Schedule: name, Act: act, About: about, By: by}); err != nil {
 		return err
@@ -43,18 +38,18 @@ func onRecord(ctx context.Context, t *conn.Conn, doing, name, zone, act, about s
 		up = len(workers) > 0
 	}
 	if up {
-		bctx, cancel := t.App.Bounded(ctx, conn.AnswerWait)
+		bctx, cancel := t.Bounded(ctx, flows.AnswerWait)
 		defer cancel()
 		err := t.GetWorkflow(bctx, opts.ID, "").Get(bctx, nil)
 		if knowsNoActs(err, name) {
-			t.App.Note("%s: this command is not on record, since a worker of an older release answered, which keeps no records of schedules", doing)
+			t.Side.Note("%s: this command is not on record, since a worker of an older release answered, which keeps no records of schedules", doing)
 			return nil
 		}
-		if !conn.OutOfTime(bctx, err) {
+		if !flows.OutOfTime(bctx, err) {
 			return t.Explain(ctx, doing, err)
 		}
 	}
-	t.App.Note("no worker answers: Temporal keeps the record of this command until one does")
+	t.Side.Note("no worker answers: Temporal keeps the record of this command until one does")
 	return nil
 }
 
@@ -77,7 +72,7 @@ func knowsNoActs(err error, name string) bool {
 // aboutNew describes a new schedule for its record: when it begins something, and the digest of
 // what. The record of each firing has the same digest.
 func aboutNew(opts client.ScheduleOptions, when []string, input any) string {
-	text := fmt.Sprintf("%s, time zone %s, overlap %s", strings.Join(when, "; "), cmp.Or(opts.Spec.TimeZoneName, "UTC"), overlapWord(opts.Overlap))
+	text := fmt.Sprintf("%s, time zone %s, overlap %s", strings.Join(when, "; "), cmp.Or(opts.Spec.TimeZoneName, "UTC"), OverlapWord(opts.Overlap))
 	if opts.Paused {
 		text += ", paused"
 	}

@@ -1,0 +1,53 @@
+package flows
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// mostSeeds bounds a list of seeds.
+const mostSeeds = 1000
+
+// AllSeeds returns the wanted seeds by name, without those deleted meanwhile.
+func (t *Conn) AllSeeds(ctx context.Context, doing string, wanted func(protocol.SeedView) bool) ([]protocol.SeedView, error) {
+	infos, err := t.List(ctx, doing, fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSeed), mostSeeds)
+	if err != nil {
+		return nil, err
+	}
+	list := []protocol.SeedView{}
+	for _, info := range infos {
+		var v protocol.SeedView
+		id := info.GetExecution().GetWorkflowId()
+		switch err := t.Ask(ctx, "show "+id, id, protocol.QuerySeed, &v); {
+		case err == nil:
+		case errkind.ExitCode(err) == errkind.ExitNotFound:
+			continue
+		default:
+			return nil, err
+		}
+		if v.Generation > 0 && wanted(v) {
+			list = append(list, v)
+		}
+	}
+	slices.SortFunc(list, func(a, b protocol.SeedView) int { return strings.Compare(a.Name, b.Name) })
+	return list, nil
+}
+
+// FreshenAccount asks the session that holds a login how much of it is used, and adds the
+// answer to the view. The seed learns the same when the session gives the login back.
+func (t *Conn) FreshenAccount(ctx context.Context, v *protocol.SeedView) {
+	if v.Kind != "chatgpt" || len(v.HeldBy) != 1 {
+		return
+	}
+	var s protocol.SessionView
+	id := protocol.SessionID(v.HeldBy[0])
+	if t.Ask(ctx, "show "+id, id, protocol.QueryState, &s) == nil && s.Seed == v.Name {
+		v.Account = v.Account.With(s.RateLimits, time.Now())
+	}
+}
