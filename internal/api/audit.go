@@ -37,7 +37,7 @@ func (s *Server) audit(w http.ResponseWriter, r *http.Request) {
 		of = workflow
 	}
 	st := newStream(w)
-	for line, err := range s.auditLines(r.Context(), of) {
+	for line, err := range (&Records{s}).AuditLines(r.Context(), of) {
 		if err != nil {
 			s.finish(st, err, Event{Kind: KindEnd})
 			return

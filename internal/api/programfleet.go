@@ -49,10 +49,6 @@ func (p *Records) AuditHead() *protocol.AuditHead {
 // all if workflow is empty. Nothing of them is verified. Some may come twice, and some may be
 // of others.
 func (p *Records) AuditLines(ctx context.Context, workflow string) iter.Seq2[string, error] {
-	return p.s.auditLines(ctx, workflow)
-}
-
-func (s *Server) auditLines(ctx context.Context, workflow string) iter.Seq2[string, error] {
 	entities := []string{""}
 	if workflow != "" {
 		entities = []string{workflow, "worker"}
@@ -62,7 +58,7 @@ func (s *Server) auditLines(ctx context.Context, workflow string) iter.Seq2[stri
 	}
 	return func(yield func(string, error) bool) {
 		for _, entity := range entities {
-			for line, err := range records.ReadAudit(ctx, s.opts.Store, entity) {
+			for line, err := range records.ReadAudit(ctx, p.s.opts.Store, entity) {
 				if len(line) > audit.MaxLine { // it is no record, and no reader takes it for one
 					line = line[:audit.MaxLine+1]
 				}

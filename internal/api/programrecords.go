@@ -10,7 +10,6 @@ import (
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/access"
-	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -142,12 +141,6 @@ func (p *Records) Whole(ctx context.Context, session, digest string) (protocol.R
 		return r, storeProblem(err, "no request %.12s… of session %s is in the store", digest, session)
 	}
 	return r, nil
-}
-
-// KeepMessage puts a long text of a session into the store, under the same name for the same
-// request of the caller.
-func (p *Records) KeepMessage(ctx context.Context, session, request, text string) (string, error) {
-	return p.KeepText(ctx, owned.Owner{Kind: owned.Session, ID: session}, request, text)
 }
 
 func foreignFolder(folder, principal string) error {

@@ -53,10 +53,12 @@ type Batches interface {
 	Batch(ctx context.Context, id string) (protocol.BatchShown, error)
 	// BatchResults returns at most limit results from the number from on.
 	BatchResults(ctx context.Context, id string, from, limit int) ([]protocol.BatchResult, error)
+	StartBatch(ctx context.Context, key, id string, in StartBatch) (StartedBatch, error)
 	CancelBatch(ctx context.Context, key, id string, in Closing) (protocol.BatchView, error)
 	// Schedules lists those that may allows, which gets who made them.
 	Schedules(ctx context.Context, may func(by string) bool) ([]protocol.ScheduleView, error)
 	Schedule(ctx context.Context, name string) (protocol.ScheduleView, error)
+	CreateSchedule(ctx context.Context, name string, in NewSchedule) (protocol.ScheduleView, error)
 	PauseSchedule(ctx context.Context, name, reason string) error
 	ResumeSchedule(ctx context.Context, name string) error
 	// TriggerSchedule returns the id of what began, or "" if it waits.

@@ -45,6 +45,21 @@ func (a *API) addBatches() {
 			return answer(a.sessions.Batch(ctx, in.ID))
 		})
 	add(a, spotOf(http.MethodGet, "/results", "listBatchResults", "List what became of each item, in the order of their ends", access.SessionRead), a.batchResults)
+	begin := spotOf(http.MethodPost, "", "startBatch", "Start a batch: a session for each item, a window of them at a time, each with one turn", access.BatchRun)
+	begin.batch, begin.begins, begin.status, begin.body = nil, true, http.StatusCreated, maxBatch
+	add(a, begin, func(ctx context.Context, in *struct {
+		OfBatch
+		Keyed
+		Body StartBatch
+	}) (*Body[StartedBatch], error) {
+		if !protocol.NamePattern.MatchString(in.ID) {
+			return nil, badInput("%.100q is not a batch id", in.ID)
+		}
+		if err := in.Body.check(); err != nil {
+			return nil, err
+		}
+		return answer(a.sessions.StartBatch(ctx, in.of(ctx), in.ID, in.Body))
+	})
 	cancel := spotOf(http.MethodPost, "/cancel", "cancelBatch", "Close a batch's running sessions and start no more", access.BatchRun)
 	cancel.status = http.StatusAccepted
 	add(a, cancel, func(ctx context.Context, in *struct {

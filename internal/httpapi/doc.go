@@ -25,8 +25,10 @@
 //	GET  /v1/seeds, /v1/seeds/{name}           seeds: health, usage and holders
 //	GET  /v1/batches, /v1/batches/{id}         batches
 //	GET  /v1/batches/{id}/results
+//	POST /v1/batches/{id}                      start one
 //	POST /v1/batches/{id}/cancel
 //	GET  /v1/schedules, /v1/schedules/{name}   schedules
+//	POST /v1/schedules/{name}                  create one
 //	POST /v1/schedules/{name}/pause|resume|trigger
 //	DELETE /v1/schedules/{name}
 //	GET  /v1/audit/records|export|verify       audit records

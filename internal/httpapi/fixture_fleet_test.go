@@ -142,3 +142,11 @@ func (f *fake) VerifyAudit(_ context.Context, of audit.Filter, proofs bool) (aud
 	v.Faults = append(v.Faults, &audit.Fault{Entity: "worker/x", Seq: 3, Reason: "it is missing"})
 	return v, f.took("", proofs)
 }
+
+func (f *fake) StartBatch(_ context.Context, key, id string, in httpapi.StartBatch) (httpapi.StartedBatch, error) {
+	return httpapi.StartedBatch{ID: id, Total: len(in.Items)}, f.took(key, in)
+}
+
+func (f *fake) CreateSchedule(_ context.Context, name string, in httpapi.NewSchedule) (protocol.ScheduleView, error) {
+	return schedule(name), f.took("", in)
+}

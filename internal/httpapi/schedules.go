@@ -42,6 +42,22 @@ func (a *API) addSchedules() {
 		func(ctx context.Context, in *OfSchedule) (*Body[protocol.ScheduleView], error) {
 			return answer(a.schedule(ctx, in.Name, access.SessionRead))
 		})
+	create := spotOf(http.MethodPost, schedulePath, "createSchedule", "Start sessions or batches by the clock", access.ScheduleWrite)
+	create.status, create.body = http.StatusCreated, maxBatch
+	add(a, create, func(ctx context.Context, in *struct {
+		OfSchedule
+		Body NewSchedule
+	}) (*Body[protocol.ScheduleView], error) {
+		if s := in.Body.Session; s != nil {
+			if err := s.Message.check(); err != nil {
+				return nil, err
+			}
+		}
+		if err := in.Body.Batch.check(); err != nil {
+			return nil, err
+		}
+		return answer(a.sessions.CreateSchedule(ctx, in.Name, in.Body))
+	})
 	add(a, spotOf(http.MethodPost, schedulePath+"/pause", "pauseSchedule", "Start nothing by the clock until it is resumed", access.ScheduleWrite),
 		func(ctx context.Context, in *struct {
 			OfSchedule

@@ -33,7 +33,8 @@ var unknowns = map[reflect.Type][]string{
 // in later versions.
 var asked = []reflect.Type{
 	reflect.TypeFor[StartSession](), reflect.TypeFor[NewMessage](), reflect.TypeFor[DecideApproval](), reflect.TypeFor[Reasoned](),
-	reflect.TypeFor[Closing](), reflect.TypeFor[Drain](), reflect.TypeFor[Trigger](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
+	reflect.TypeFor[Closing](), reflect.TypeFor[Drain](), reflect.TypeFor[Trigger](), reflect.TypeFor[StartBatch](), reflect.TypeFor[Retry](),
+	reflect.TypeFor[BatchItem](), reflect.TypeFor[NewSchedule](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
 }
 
 // describeViews makes the schemas of answers say what encoding/json writes: null for a nil

@@ -25,7 +25,6 @@ import (
 
 // Store keeps and reads what is too large for workflows; *[api.Records] implements it.
 type Store interface {
-	KeepMessage(ctx context.Context, session, request, text string) (blob string, err error)
 	Whole(ctx context.Context, session, digest string) (protocol.Request, error)
 	KeepPage(ctx context.Context, owner owned.Owner, request string, page protocol.BatchPage) (blob string, err error)
 	KeepText(ctx context.Context, owner owned.Owner, request, text string) (blob string, err error)

@@ -8,6 +8,7 @@ import (
 	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -45,7 +46,7 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 		input.First, out.N, out.MessageID = &m, 1, m.ID
 	}
 	for what, g := range map[string]**protocol.GivenText{"instructions": &input.Options.Agents, "base": &input.Options.Base} {
-		if err := b.keepGiven(ctx, id, key, what, g); err != nil {
+		if err := b.keepGiven(ctx, owned.Owner{Kind: owned.Session, ID: id}, key+what, g); err != nil {
 			return out, err
 		}
 	}
@@ -53,11 +54,12 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 	return out, err
 }
 
-func (b *Backend) keepGiven(ctx context.Context, id, key, what string, g **protocol.GivenText) error {
+// keepGiven keeps long instructions in the store, for a request of an owner.
+func (b *Backend) keepGiven(ctx context.Context, owner owned.Owner, request string, g **protocol.GivenText) error {
 	if *g == nil || len((*g).Text) <= protocol.MaxGivenInline {
 		return nil
 	}
-	blob, err := b.store.KeepMessage(ctx, id, key+what, (*g).Text)
+	blob, err := b.store.KeepText(ctx, owner, request, (*g).Text)
 	if err != nil {
 		return err
 	}
@@ -73,6 +75,12 @@ func (b *Backend) message(ctx context.Context, session, id string, in httpapi.Ne
 	if id == "" {
 		id = "m-" + protocol.RandomID()
 	}
+	return b.messageOf(ctx, owned.Owner{Kind: owned.Session, ID: session}, id, id, in)
+}
+
+// messageOf is message for a session, batch or schedule. A long text is kept for a request of
+// the owner.
+func (b *Backend) messageOf(ctx context.Context, owner owned.Owner, request, id string, in httpapi.NewMessage) (protocol.Message, error) {
 	m := protocol.Message{ID: id, By: b.by(ctx), Mode: in.Mode, Turn: in.Turn, Model: in.Model, Effort: in.Effort, AnyModel: in.AnyModel}
 	if len(in.Schema) > 0 {
 		if len(in.Schema) > protocol.MaxSchemaInline {
@@ -84,7 +92,7 @@ func (b *Backend) message(ctx context.Context, session, id string, in httpapi.Ne
 		m.Text = in.Text
 		return m, nil
 	}
-	blob, err := b.store.KeepMessage(ctx, session, id, in.Text)
+	blob, err := b.store.KeepText(ctx, owner, request, in.Text)
 	if err != nil {
 		return m, err
 	}

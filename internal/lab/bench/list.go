@@ -2,9 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -87,9 +91,11 @@ func (f *fleet) startListed(ctx context.Context, queue string, state protocol.Se
 }
 
 // lists measures ctl's first page, the same page queried by a connected client,
-// and the time that ctl takes to start and exit.
+// the same page over HTTP, and the time that ctl takes to start and exit.
 func (f *fleet) lists(ctx context.Context, o *options, of string) error {
-	var ours, plain, bare series
+	api := f.program()
+	defer api.CloseIdleConnections()
+	var ours, plain, bare, overHTTP series
 	for range o.lists {
 		for _, one := range []struct {
 			to *series
@@ -97,6 +103,7 @@ func (f *fleet) lists(ctx context.Context, o *options, of string) error {
 		}{
 			{&ours, func() error { return linesOf(f.lab.Command(ctx, "session", "list"), listPage+1) }},
 			{&plain, func() error { return f.plainPage(ctx) }},
+			{&overHTTP, func() error { return apiPage(ctx, api) }},
 			{&bare, func() error { return linesOf(f.lab.Command(ctx, "--help"), 1) }},
 		} {
 			begin := time.Now()
@@ -108,6 +115,7 @@ func (f *fleet) lists(ctx context.Context, o *options, of string) error {
 	}
 	fmt.Printf("  the first page, %d %s\n", listPage, of)
 	ours.against("ctl session list, its process included", 300*time.Millisecond)
+	overHTTP.against("GET /v1/sessions?limit=100, on a kept connection", 100*time.Millisecond)
 	fmt.Printf("  ctl --help, which asks nobody                  %v\n", bare)
 	compare(ours, plain)
 	fmt.Printf("  load average                                   %s\n", loadAverage())
@@ -132,4 +140,33 @@ func (f *fleet) plainPage(ctx context.Context) error {
 		err = fmt.Errorf("a page of %d", len(r.GetExecutions()))
 	}
 	return err
+}
+
+// program returns a client of the worker's API.
+func (f *fleet) program() *http.Client {
+	socket := filepath.Join(f.lab.State, "api.sock")
+	return &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
+	}}}
+}
+
+// apiPage reads a page of sessions as a program does.
+func apiPage(ctx context.Context, c *http.Client) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://worker/v1/sessions?limit=%d", listPage), nil)
+	if err != nil {
+		return err
+	}
+	resp, err := c.Do(r)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	var page struct{ Items []protocol.SessionView }
+	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil {
+		return err
+	}
+	if resp.StatusCode != http.StatusOK || len(page.Items) != listPage {
+		return fmt.Errorf("status %d and %d sessions of %d", resp.StatusCode, len(page.Items), listPage)
+	}
+	return nil
 }

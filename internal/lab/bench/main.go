@@ -51,7 +51,7 @@ var benches = []bench{
 	{"pool", "slots of a zone: grants a second, events of each, and from a slot that is freed to the next session's words", measurePool},
 	{"batch", "a batch of trivial items through 20 slots: what an item costs", measureBatch},
 	{"window", "a batch of ten thousand items in a wide window: what its history holds", measureWindow},
-	{"list", "`ctl session list` among ten thousand sessions beside the page alone", measureList},
+	{"list", "`ctl session list` and the API's list among ten thousand sessions, beside the page alone", measureList},
 	{"streams", "simultaneously streaming sessions per worker", measureStreams},
 }
 

@@ -17,11 +17,11 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/batchfile"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/snapshots/chunks"
-	"fairlead.dev/fairlead/workflows/batch"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -67,7 +67,7 @@ func Read(a *core.App, path string) (*Local, error) {
 	}
 	kinds, names := sessionFlagKinds()
 	b.File, err = batchfile.Parse(b.data, batchfile.Options{
-		Name: b.Name, Names: names, Kinds: failureKinds(),
+		Name: b.Name, Names: names, Kinds: flows.RetryKinds(),
 		Flags: func(name string) batchfile.FlagKind { return kinds[name] },
 		Check: func(it batchfile.Item) (string, error) {
 			set := b.set(a, it)
@@ -110,16 +110,6 @@ func sessionFlagKinds() (kinds map[string]batchfile.FlagKind, names []string) {
 		names = append(names, f.Name)
 	})
 	return kinds, names
-}
-
-// failureKinds are the words of retry.on.
-func failureKinds() []string {
-	out := append(slices.Clone(batch.RetriedKinds), protocol.EndingKinds()...)
-	out = append(out, protocol.ErrTypeAuth, protocol.ErrTypeHostKey, protocol.ErrTypeHostFlood, protocol.ErrTypeCodexMissing, protocol.ErrTypeCodexVersion, protocol.ErrTypeCodexChanged, protocol.ErrTypeSeed,
-		protocol.ErrTypeInternal, protocol.ErrTypeOutcomeUnknown, protocol.ErrTypeStoreFull, protocol.ErrTypeSnapshot, protocol.ErrTypeBadInput,
-		"host_not_found", "seed_not_found", "no_pool", "unknown", "failed")
-	slices.Sort(out)
-	return slices.Compact(out)
 }
 
 // flagNamed finds the flag in an error message.
