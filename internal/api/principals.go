@@ -59,7 +59,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Authority == nil {
 			if to.program != nil && !to.open && s.openToAll() && insideOf(r) == nil {
-				s.failAt(w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
+				failAt(s, w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
 				return
 			}
 			to.serve(s, w, r)
@@ -75,7 +75,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			if !to.open {
 				refused(&s.opts, c, to, r, err)
 			}
-			s.failAt(w, r, err)
+			failAt(s, w, r, err)
 			return
 		}
 		known := context.WithValue(r.Context(), callerKey{}, c)
@@ -88,7 +88,7 @@ func (s *Server) locked(to route) http.HandlerFunc {
 			if !to.open {
 				refused(&s.opts, c, to, r, err)
 			}
-			s.failAt(w, r, err)
+			failAt(s, w, r, err)
 			return
 		}
 		ctx, cancel := context.WithCancelCause(known)

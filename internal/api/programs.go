@@ -80,7 +80,7 @@ func (p *Place) needs(r *http.Request) (need, error) {
 }
 
 // failAt answers a refused request in the form of its route.
-func (s *Server) failAt(w http.ResponseWriter, r *http.Request, err error) {
+func failAt(s *Server, w http.ResponseWriter, r *http.Request, err error) {
 	var e *Error
 	if s.programs == nil || !errors.As(err, &e) || !isProgram(s, r) {
 		s.fail(w, err)

@@ -240,13 +240,13 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				if !isOpen(r) {
 					refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
 				}
-				s.failAt(w, r, err)
+				failAt(s, w, r, err)
 				return
 			}
 		}
 		// A web page in a local browser can reach loopback, but cannot hide its origin.
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {
-			s.failAt(w, r, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
+			failAt(s, w, r, problem(http.StatusForbidden, ErrRefused, "this API is not for browsers"))
 			return
 		}
 		next.ServeHTTP(w, r)
