@@ -97,6 +97,39 @@ func TestASessionWithANewerOptionWaitsForANewerWorker(t *testing.T) {
 	}
 }
 
+// TestAMixedRunOfChildrenIsLeftToNewerWorkersAndAnybodyRunsAChild has an older worker, which
+// does not know child sessions, beside a newer one. The older one never touches the parent. A
+// child that may start none itself needs nothing new, so both may run it.
+func TestAMixedRunOfChildrenIsLeftToNewerWorkersAndAnybodyRunsAChild(t *testing.T) {
+	r := newReal(t)
+	said := &lines{}
+	r.log, r.knows = slog.New(slog.NewTextHandler(said, nil)), []string{"agents"}
+	r.work()
+	id := r.session("leads", session.Options{Children: &protocol.Children{Max: 1}})
+	r.until("the older worker leaves the session alone", func() bool { return strings.Contains(r.failedTask(protocol.SessionID(id)), "children") })
+	r.knows = nil
+	newest := r.work()
+	r.until("a newer worker takes it", func() bool { return r.taken(protocol.SessionID(id)) })
+	r.becomes(id, protocol.Idle)
+	r.say(id, "m1", "lead stay")
+	r.until("its child runs", func() bool {
+		all := r.view(id).Children
+		return len(all) == 1 && r.view(all[0].Session).State == protocol.Running
+	})
+	child := r.view(id).Children[0].Session
+	newest() // now the older one is alone
+	r.signal(protocol.SessionID(child), protocol.SignalClose, protocol.Close{})
+	if v, err := r.result(child); err != nil || v.State != protocol.Closed {
+		t.Errorf("the child, with the older worker alone: %+v, %v", v, err)
+	}
+	r.work() // a newer one again
+	r.ended(id, "m1", "completed")
+	if all := r.view(id).Children; len(all) != 1 || all[0].Outcome != protocol.ChildCancelled {
+		t.Errorf("its children are %+v", all)
+	}
+	r.close(id)
+}
+
 // TestAnOlderWorkerLeavesANewerActivityToOthers has an older worker alone get activities of a
 // session that a newer worker runs.
 func TestAnOlderWorkerLeavesANewerActivityToOthers(t *testing.T) {

@@ -450,6 +450,19 @@ var shapes = []shape{
 		}
 		return r, []string{id}
 	}},
+	{"a session starts another one", func(t *testing.T) (*real, []string) {
+		r := newReal(t)
+		r.work()
+		id := r.session("s", session.Options{Children: &protocol.Children{Max: 1}})
+		r.say(id, "m1", "lead hello")
+		r.ended(id, "m1", "completed")
+		child := r.view(id).Children[0]
+		if child.Outcome != protocol.ChildCompleted || !strings.HasPrefix(child.Session, id+"-child-1-") {
+			t.Errorf("its child is %+v", child)
+		}
+		r.close(id)
+		return r, []string{protocol.SessionID(id)}
+	}},
 	{"calls of a tool", func(t *testing.T) (*real, []string) {
 		r := newReal(t)
 		r.work()

@@ -37,6 +37,7 @@ import (
 //	stay       runs until it is interrupted
 //	die ends its process when it has the message
 //	fail       ends the turn as failed
+//	lead TEXT  starts a session with this prompt, waits for it, and ends when both calls are answered
 //	late       stays, but only in the second process: the first one ends before it has the message
 //	spend N    uses N tokens, and is interrupted if that is over the budget
 //	else       answers at once
@@ -723,6 +724,27 @@ func (h *standIn) step(session string, in pumps.RunPumpInput, again bool) (out p
 		}
 		if !open {
 			end("completed")
+		}
+	case word == "lead":
+		call := func(n int, tool string, args any) protocol.Request {
+			text, err := json.Marshal(args)
+			if err != nil {
+				h.t.Error(err)
+			}
+			return protocol.Request{RPC: json.RawMessage(fmt.Sprintf("%q", fmt.Sprint(p.turnID, ".", n))), Incarnation: st.Cursor.Incarnation,
+				Kind: protocol.KindChild, Tool: tool, Args: string(text), TurnID: p.turnID}
+		}
+		switch n := len(p.asked); {
+		case n == 0:
+			p.asked = append(p.asked, call(0, protocol.ToolStartSession, map[string]string{"prompt": rest}))
+		case p.answers[string(p.asked[n-1].RPC)] == "":
+		case n == 1:
+			p.asked = append(p.asked, call(1, protocol.ToolWaitSession, map[string]any{}))
+		default:
+			end("completed")
+		}
+		if out.Pump.Turn == nil {
+			out.Pump.Reason, out.Pump.Requests = conversation.RequestsOpen, p.asked[len(p.asked)-1:]
 		}
 	default:
 		end("completed")

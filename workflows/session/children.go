@@ -211,8 +211,11 @@ func (s *childrenPart) startDue() {
 			// The number and what the child may start count even if its start fails.
 			s.st.Child.N++
 			s.st.Child.Used += 1 + args.Children
-			in = NewInput(followUpID(s.id, "child", s.st.Child.N, ""), s.childOptions(args), &protocol.Message{ID: "task", Text: args.Prompt, By: s.opt.By})
-			fut, err = s.follows.begin(s.ctx, in)
+			var tag string
+			if tag, err = tagOf(s.ctx, "children have ids of their own"); err == nil {
+				in = NewInput(followUpID(s.id, "child", s.st.Child.N, tag), s.childOptions(args), &protocol.Message{ID: "task", Text: args.Prompt, By: s.opt.By})
+				fut, err = s.follows.begin(s.ctx, in)
+			}
 		}
 		if err != nil {
 			s.refuse(c, "The session was not started: "+err.Error()+".")

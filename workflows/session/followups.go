@@ -252,7 +252,7 @@ func (s *followsPart) startNext(ctx workflow.Context, r protocol.FollowUp, d due
 	for range followUpTries {
 		s.st.Follow.N++
 		var tag string
-		if tag, err = followUpTag(ctx); err != nil {
+		if tag, err = tagOf(ctx, "follow-ups have ids of their own"); err != nil {
 			return "", err
 		}
 		id = followUpID(s.id, r.Name, s.st.Follow.N, tag)
@@ -290,11 +290,11 @@ func errNobody() error {
 	return kit.Refuse(protocol.RefusedForbidden, "the session began when nobody had to sign, so nobody's rights count for it")
 }
 
-// followUpTag returns the part of an id that nobody can know before the workflow of that id is
+// tagOf returns the part of an id that nobody can know before the workflow of that id is
 // started: somebody who may start workflows could otherwise take the id first. Sessions that
-// began before v0.2 have none.
-func followUpTag(ctx workflow.Context) (tag string, err error) {
-	if workflow.GetVersion(ctx, "follow-ups have ids of their own", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+// began before the change have none.
+func tagOf(ctx workflow.Context, change string) (tag string, err error) {
+	if workflow.GetVersion(ctx, change, workflow.DefaultVersion, 1) == workflow.DefaultVersion {
 		return "", nil
 	}
 	err = workflow.SideEffect(ctx, func(workflow.Context) any {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,20 @@ func Show(t *testing.T, id string) protocol.SessionView {
 		t.Fatal(err)
 	}
 	return v
+}
+
+// Child waits until a session has started its n-th child, and returns the child's id.
+func Child(t *testing.T, parent string, n int) (id string) {
+	t.Helper()
+	Until(t, fmt.Sprintf("child %d of %s", n, parent), func() (bool, error) {
+		for _, v := range Show(t, parent).Children {
+			if strings.HasPrefix(v.Session, fmt.Sprintf("%s-child-%d-", parent, n)) {
+				id = v.Session
+			}
+		}
+		return id != "", nil
+	})
+	return id
 }
 
 // Started waits for the nth follow-up of a session and returns its id.

@@ -150,11 +150,12 @@ func TestChildSessionsBelongToWhoStartedTheFirst(t *testing.T) {
 		if all := e2e.Show(t, "elder").Children; len(all) != 1 {
 			return false, nil
 		}
-		return e2e.Show(t, "elder-child-1").State == protocol.Running, nil
+		return e2e.Show(t, e2e.Child(t, "elder", 1)).State == protocol.Running, nil
 	})
-	mustNot(t, "bob", "allows session.close", "session", "close", "elder-child-1")
+	child := e2e.Child(t, "elder", 1)
+	mustNot(t, "bob", "allows session.close", "session", "close", child)
 	mustDo(t, "alice", "session", "close", "elder")
-	e2e.Until(t, "the child is closed with its parent", func() (bool, error) { return e2e.Show(t, "elder-child-1").State == protocol.Closed, nil })
+	e2e.Until(t, "the child is closed with its parent", func() (bool, error) { return e2e.Show(t, child).State == protocol.Closed, nil })
 }
 
 func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testing.T) {

@@ -26,7 +26,7 @@ func has(t *testing.T, id string, n int, is func(protocol.ChildView) bool) {
 func TestASessionStartsOthersAndIsToldHowEachEnded(t *testing.T) {
 	e2e.Session(t, "lead", "--tools", "finish", "--children", "3")
 	v := e2e.Turn(t, "lead", "lead two sessions")
-	for _, want := range []string{`{"session":"lead-child-1"}`, `{"session":"lead-child-2"}`,
+	for _, want := range []string{`{"session":"lead-child-1-`, `{"session":"lead-child-2-`,
 		`"outcome":"completed","text":"You said: hello from one"`, `"outcome":"failed"`, `"kind":"agent_failed"`} {
 		if !strings.Contains(v.FinalText, want) {
 			t.Errorf("the model had %q, not %q", v.FinalText, want)
@@ -45,14 +45,14 @@ func TestASessionStartsOthersAndIsToldHowEachEnded(t *testing.T) {
 	if out := e2e.OK(t, "session", "list", "--children-of", "lead"); !strings.Contains(out, "lead-child-1") || !strings.Contains(out, "lead-child-2") || strings.Contains(out, "lead-child-3") {
 		t.Errorf("listed are\n%s", out)
 	}
-	if out := e2e.OK(t, "session", "list", "--tree"); !strings.Contains(out, "\nlead ") || !strings.Contains(out, "\n  lead-child-1 ") {
+	if out := e2e.OK(t, "session", "list", "--tree"); !strings.Contains(out, "\nlead ") || !strings.Contains(out, "\n  lead-child-1-") {
 		t.Errorf("the tree is\n%s", out)
 	}
 	if out := e2e.OK(t, "session", "show", "lead"); !strings.Contains(out, "child "+failed+" of turn 1: failed: agent_failed") {
 		t.Errorf("a person is shown\n%s", out)
 	}
 	e2e.OK(t, "session", "close", "lead")
-	if out := e2e.OK(t, "transcript", "lead"); !strings.Contains(out, "child session lead-child-1 was started") || !strings.Contains(out, "child session "+failed+" ended: failed") {
+	if out := e2e.OK(t, "transcript", "lead"); !strings.Contains(out, "child session lead-child-1-") || !strings.Contains(out, "child session "+failed+" ended: failed") {
 		t.Errorf("the transcript is\n%s", out)
 	}
 }
@@ -63,13 +63,14 @@ func TestATreeOfSessionsIsBoundedAsAWhole(t *testing.T) {
 	}
 	e2e.Session(t, "root", "--tools", "finish", "--children", "max=4,depth=2")
 	v := e2e.Turn(t, "root", "lead a leader")
-	for _, want := range []string{`{"session":"root-child-1"}`, "1 more sessions may be started here, and this asks for 2", "host cannot be chosen here",
-		`{"session":"root-child-2"}`, "0 more sessions may be started here", "is no session that you started"} {
+	for _, want := range []string{`{"session":"root-child-1-`, "1 more sessions may be started here, and this asks for 2", "host cannot be chosen here",
+		`{"session":"root-child-2-`, "0 more sessions may be started here", "is no session that you started"} {
 		if !strings.Contains(v.FinalText, want) {
 			t.Errorf("the model had %q, not %q", v.FinalText, want)
 		}
 	}
-	if all := e2e.Show(t, "root-child-1").Children; len(all) != 2 || all[0].Session != "root-child-1-child-1" {
+	first := e2e.Child(t, "root", 1)
+	if all := e2e.Show(t, first).Children; len(all) != 2 || !strings.HasPrefix(all[0].Session, first+"-child-1-") {
 		t.Errorf("the child's children are %+v", all)
 	}
 	if all := e2e.Show(t, "root").Children; len(all) != 2 || all[0].Outcome != protocol.ChildCompleted || all[1].Outcome != protocol.ChildCompleted {
@@ -86,7 +87,7 @@ func TestAChildIsStartedOnceAndAwaitedWhoeverDies(t *testing.T) {
 	e2e.Send(t, "patient", "lead one to the gate patient-gate")
 	e2e.Until(t, "the session waits for its child", func() (bool, error) {
 		v := e2e.Show(t, "patient")
-		return v.State == protocol.Waiting && v.Waits == "child sessions: patient-child-1", nil
+		return v.State == protocol.Waiting && strings.HasPrefix(v.Waits, "child sessions: patient-child-1-"), nil
 	})
 	pid := e2e.WorkerPID(t)
 	e2e.Kill(t, pid)
@@ -106,21 +107,41 @@ func TestACancelledChildIsToldFromAFailedOneAndAnEndedParentLeavesNone(t *testin
 	e2e.Session(t, "cancels", "--children", "2")
 	e2e.Send(t, "cancels", "lead one to the gate cancels-gate")
 	has(t, "cancels", 1, func(v protocol.ChildView) bool { return v.Outcome == protocol.ChildRunning })
-	e2e.Until(t, "the child's turn runs", func() (bool, error) { return e2e.Show(t, "cancels-child-1").State == protocol.Running, nil })
-	e2e.OK(t, "session", "close", "cancels-child-1")
+	e2e.Until(t, "the child's turn runs", func() (bool, error) { return e2e.Show(t, e2e.Child(t, "cancels", 1)).State == protocol.Running, nil })
+	first := e2e.Child(t, "cancels", 1)
+	e2e.OK(t, "session", "close", first)
 	e2e.Ended(t, "cancels", 1)
-	if said := e2e.LastText(t, "cancels"); !strings.Contains(said, `"session":"cancels-child-1","outcome":"cancelled"`) {
+	if said := e2e.LastText(t, "cancels"); !strings.Contains(said, `"session":"`+first+`","outcome":"cancelled"`) {
 		t.Errorf("the model had %q", said)
 	}
 	e2e.Send(t, "cancels", "lead one to the gate cancels-gate")
 	has(t, "cancels", 2, func(v protocol.ChildView) bool {
-		return v.Session == "cancels-child-1" || v.Outcome == protocol.ChildRunning
+		return v.Session == first || v.Outcome == protocol.ChildRunning
 	})
 	e2e.OK(t, "session", "close", "cancels")
-	if v := e2e.HasClosed(t, "cancels-child-2"); v.State != protocol.Closed {
+	if v := e2e.HasClosed(t, e2e.Child(t, "cancels", 2)); v.State != protocol.Closed {
 		t.Errorf("the child of an ended session is %+v", v)
 	}
 	if all := e2e.Show(t, "cancels").Children; len(all) != 2 || all[0].Outcome != protocol.ChildCancelled || all[1].Outcome != protocol.ChildClosing && all[1].Outcome != protocol.ChildCancelled {
 		t.Errorf("its children are %+v", all)
+	}
+}
+
+func TestChildrenThatAreKeptGoOnWithoutTheirParent(t *testing.T) {
+	e2e.Session(t, "leaves", "--children", "1,keep")
+	e2e.Send(t, "leaves", "lead one to the gate leaves-gate")
+	has(t, "leaves", 1, func(v protocol.ChildView) bool { return v.Outcome == protocol.ChildRunning })
+	child := e2e.Child(t, "leaves", 1)
+	e2e.Until(t, "the child's turn runs", func() (bool, error) { return e2e.Show(t, child).State == protocol.Running, nil })
+	e2e.OK(t, "session", "close", "leaves")
+	if v := e2e.HasClosed(t, "leaves"); len(v.Children) != 1 || v.Children[0].Outcome != protocol.ChildRunning {
+		t.Errorf("the children of the ended session are %+v", v.Children)
+	}
+	if v := e2e.Show(t, child); v.State != protocol.Running {
+		t.Errorf("its child is %+v", v)
+	}
+	e2e.Lab.Model.Release("leaves-gate")
+	if v := e2e.HasClosed(t, child); v.State != protocol.Closed || v.Turn == nil || v.Turn.Status != "completed" {
+		t.Errorf("its child ended as %+v", v)
 	}
 }
