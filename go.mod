@@ -7,8 +7,8 @@ require (
 	charm.land/bubbletea/v2 v2.1.1 // ctl's pager and inbox
 	charm.land/glamour/v2 v2.0.1 // Markdown of the agent's messages on a terminal
 	filippo.io/age v1.3.2
-	github.com/alexedwards/scs/v2 v2.9.0 // logins of the console
 	github.com/SherClockHolmes/webpush-go v1.4.0 // web push: VAPID and the encryption of RFC 8291
+	github.com/alexedwards/scs/v2 v2.9.0 // logins of the console
 	github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager v0.4.3
 	github.com/bmatcuk/doublestar/v4 v4.10.4
 	github.com/charmbracelet/x/ansi v0.11.9 // how wide a text is on a terminal
@@ -157,9 +157,9 @@ require (
 
 require (
 	github.com/emersion/go-sasl v0.0.0-20241020182733-b788ff22d5a6 // indirect
+	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 	github.com/golang-jwt/jwt/v5 v5.3.1 // indirect
 	github.com/gorilla/websocket v1.5.3 // indirect
-	github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
 )
 
 tool (

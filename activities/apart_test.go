@@ -260,7 +260,8 @@ func TestNothingIsLeftOfARoomWhateverStepWasTheLast(t *testing.T) {
 	for _, what := range []string{"made", "removed"} {
 		for n := 1; ; n++ {
 			dies := dyingTools{b.host(), steps, n, filepath.Join(t.TempDir(), "reached")}
-			made, err := l, error(nil)
+			var made protocol.Layout
+			var err error
 			if what == "made" {
 				_, err = places.MakeFolders(t.Context(), dies, l, folder.FolderMark{Generation: 1}, fence)
 			} else if made, err = places.MakeFolders(t.Context(), b.host(), l, folder.FolderMark{Generation: 1}, fence); err != nil {

@@ -56,9 +56,7 @@ func (a *Activities) SendNotice(ctx context.Context, in SendNoticeInput) (out Se
 		return out, nil
 	}
 	m := notify.Message{ID: in.ID, Person: in.Person, At: in.At}
-	for _, e := range events {
-		m.Events = append(m.Events, e)
-	}
+	m.Events = append(m.Events, events...)
 	if err := beats.sends(ctx); err != nil {
 		return out, fmt.Errorf("tell Temporal that a message is being sent: %w", err)
 	}

@@ -280,7 +280,7 @@ func TestTheLinkOfCtlUIWorksOnceAndOpensUIAndCodec(t *testing.T) {
 	info := upHere(t, 1, certs.Validity{})
 	dir := filepath.Dir(info.Login)
 	var out, errs strings.Builder
-	if code := run([]string{"--state", dir, "ui"}, strings.NewReader(""), &out, &errs); code != 0 {
+	if code := run([]string{"--state", dir, "ui", "--temporal"}, strings.NewReader(""), &out, &errs); code != 0 {
 		t.Fatalf("exit %d: %s", code, errs.String())
 	}
 	link := strings.TrimSpace(out.String())

@@ -34,7 +34,7 @@ func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, 
 		return func() {}, nil
 	}
 	secure := k.TLS != nil
-	o := console.Options{API: server, Store: blobs, URL: k.Address(), TLS: secure || strings.HasPrefix(k.URL, "https:"), Lifetime: k.Lifetime, Logger: log}
+	o := console.Options{API: api.Insiders(server), Store: blobs, URL: k.Address(), TLS: secure || strings.HasPrefix(k.URL, "https:"), Lifetime: k.Lifetime, Logger: log}
 	o.Hosts = append(o.Hosts, console.HostOf(o.URL), k.Listen)
 	if k.Loopback() {
 		o.Hosts = append(o.Hosts, console.LoopbackHosts(k.Listen)...)

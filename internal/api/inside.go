@@ -20,22 +20,28 @@ type Person struct {
 
 type insideKey struct{}
 
+// An Insider makes requests to the API of its own process, for persons.
+type Insider struct{ s *Server }
+
+// Insiders returns the Insider of a server.
+func Insiders(s *Server) Insider { return Insider{s} }
+
 // Inside returns the API for requests that this process itself makes for a person. They are
 // judged and recorded as the person's own; only their proof is p. Without an authority, whoever
 // the caller lets in is the owner of the stack.
-func (s *Server) Inside(p Person) http.Handler {
+func (i Insider) Inside(p Person) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, &p)))
+		i.s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, &p)))
 	})
 }
 
 // May reports whether a person may do something: to a session, or to anything at all where
 // session is empty. It is for what a page offers; each request is judged again.
-func (s *Server) May(ctx context.Context, p Person, verb access.Verb, session string) bool {
-	if s.opts.Authority == nil {
+func (i Insider) May(ctx context.Context, p Person, verb access.Verb, session string) bool {
+	if i.s.opts.Authority == nil {
 		return true
 	}
-	c, err := s.callers.vouched(&p)
+	c, err := i.s.callers.vouched(&p)
 	if err != nil {
 		return false
 	}
@@ -43,16 +49,16 @@ func (s *Server) May(ctx context.Context, p Person, verb access.Verb, session st
 	if session != "" {
 		n = need{verb: verb, session: session}
 	}
-	_, err = s.callers.allow(ctx, c, n)
+	_, err = i.s.callers.allow(ctx, c, n)
 	return err == nil
 }
 
 // Counts says why a person who has logged in does not count, or returns nil.
-func (s *Server) Counts(p Person) error {
-	if s.opts.Authority == nil {
+func (i Insider) Counts(p Person) error {
+	if i.s.opts.Authority == nil {
 		return nil
 	}
-	_, err := s.callers.vouched(&p)
+	_, err := i.s.callers.vouched(&p)
 	return err
 }
 

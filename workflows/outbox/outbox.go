@@ -110,9 +110,7 @@ func (o *outbox) watch() {
 	o.watching = true
 	now := workflow.Now(o.ctx).UTC()
 	in := notices.WatchEventsInput{Zone: o.zone, Now: now, Since: o.st.Cursor, Begun: o.st.Begun, Standing: o.st.Standing.Digest + o.st.Standing.Broken, Deaf: len(o.st.Deaf)}
-	for _, key := range workflow.DeterministicKeys(o.st.Seen) {
-		in.Seen = append(in.Seen, key)
-	}
+	in.Seen = append(in.Seen, workflow.DeterministicKeys(o.st.Seen)...)
 	ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(o.ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 2 * time.Hour, HeartbeatTimeout: kit.Beat, WaitForCancellation: true, Summary: "watch for events",
 		RetryPolicy: &temporal.RetryPolicy{InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 30 * time.Second},

@@ -46,12 +46,12 @@ func logCommand(a *core.App) *cobra.Command {
 event for one person by one channel. Its state is pending; sent (the receiving server took it); failed
 (it was not delivered, and is not tried again); suppressed (it was not to be sent); or unknown (the
 receiving server may have taken it, and it is not sent again, because it might come twice).`,
-		Example: "  ctl notify log\n  ctl notify log --state failed -o json",
+		Example: "  ctl notify log\n  ctl notify log --only failed -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			const doing = "show notices"
 			q := protocol.NoticesQuery{State: protocol.NoticeState(state)}
 			if state != "" && !slices.Contains(states, q.State) {
-				return core.Usage("%s: --state %q is not one of pending, sent, failed, suppressed, unknown", doing, state)
+				return core.Usage("%s: --only %q is not one of pending, sent, failed, suppressed, unknown", doing, state)
 			}
 			v, err := ask(c.Context(), a, doing, zone, q)
 			if err != nil {
@@ -62,7 +62,7 @@ receiving server may have taken it, and it is not sent again, because it might c
 		},
 	}
 	zoneFlag(c, &zone)
-	c.Flags().StringVar(&state, "state", "", "only notices in this `STATE`")
+	c.Flags().StringVar(&state, "only", "", "only notices in this `STATE`")
 	c.Flags().StringVar(&session, "session", "", "only notices about session `ID`")
 	return c
 }
