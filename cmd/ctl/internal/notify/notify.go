@@ -167,7 +167,9 @@ func runTest(ctx context.Context, a *core.App, doing, zone string, in protocol.T
 		if err := t.Ask(ctx, doing, protocol.OutboxID(zone), protocol.QueryNotices, &v, protocol.NoticesQuery{Key: acc.Key}); err != nil && ctx.Err() == nil {
 			return err
 		}
-		waits := len(v.Notices) == 0 || slices.ContainsFunc(v.Notices, func(n protocol.Notice) bool { return n.State == protocol.NoticePending && (n.Channel == "" || n.Reason == "") })
+		waits := len(v.Notices) == 0 || slices.ContainsFunc(v.Notices, func(n protocol.Notice) bool {
+			return n.State == protocol.NoticePending && (n.Channel == "" || n.Reason == "")
+		})
 		if !waits || ctx.Err() != nil {
 			break
 		}
