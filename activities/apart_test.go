@@ -309,8 +309,8 @@ func TestTheWorkOfASessionWhoseFolderIsGoneIsKept(t *testing.T) {
 	if err != nil || !f.There || f.Prepared || f.Room != k.layout.Room {
 		t.Fatalf("%+v, %v", f, err)
 	}
+	k.claim.Generation++
 	in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access"}
-	in.Claim.Generation++
 	out, err := b.prepare(in)
 	if err != nil || out.Left == "" {
 		t.Fatalf("%+v, %v", out, err)

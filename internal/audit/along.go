@@ -81,5 +81,9 @@ func (l Log) stray(r Record) *Fault {
 // sameCommand reports whether two records are of one command, which may have been refused when it
 // came again.
 func (r Record) sameCommand(o Record) bool {
-	return (r.Reason == o.Reason || r.Reason == "" && o.Outcome == Refused) && r.Principal == o.Principal && r.Source == o.Source && r.Verb == o.Verb && r.Object == o.Object && r.Evidence == o.Evidence
+	reason := o.Reason
+	if o.Outcome == Refused {
+		reason = "" // that is why it was refused
+	}
+	return r.Reason == reason && r.Principal == o.Principal && r.Source == o.Source && r.Verb == o.Verb && r.Object == o.Object && r.Evidence == o.Evidence
 }
