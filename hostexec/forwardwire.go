@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -180,16 +181,7 @@ func (c *sshConn) onLoopback(ctx context.Context, port int) error {
 	if err := c.once(ctx, Command{Script: whereScript, Args: []string{strconv.Itoa(port)}}, &out); err != nil {
 		return err
 	}
-	any := false
-	for _, a := range strings.Fields(string(out)) {
-		switch {
-		case a == "0100007F" || a == "7F000001":
-			return nil
-		case strings.Trim(a, "0") == "":
-			any = true
-		}
-	}
-	if any {
+	if slices.ContainsFunc(strings.Fields(string(out)), func(a string) bool { return strings.Trim(a, "0") == "" }) {
 		return fmt.Errorf("%w: port %d (%s)", ErrForwardOpen, port, hintOpen)
 	}
 	return nil

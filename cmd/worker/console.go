@@ -108,6 +108,9 @@ func linkKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the key of the console's links: %w", err)
 	}
 	defer f.Close()
+	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() || i.Mode().Perm()&0o077 != 0 {
+		return nil, fmt.Errorf("read the key of the console's links: %s must be a file that nobody else can read: chmod 600 it", path)
+	}
 	text, err := io.ReadAll(io.LimitReader(f, 4<<10))
 	if err != nil {
 		return nil, fmt.Errorf("read the key of the console's links: %w", err)

@@ -106,8 +106,11 @@ func ofTokens(*http.Request) (need, error) { return need{verb: access.TokenWrite
 
 func ofAccess(*http.Request) (need, error) { return need{verb: access.AccessRead}, nil }
 
-// ofAudit is about all records, because the answer for one session also has the workers' records.
-func ofAudit(*http.Request) (need, error) { return need{verb: access.AuditRead}, nil }
+// ofAudit is about all records, because the answer for one session also has the workers' records. A
+// condition holds for none of what it asks about, also a negative one.
+func ofAudit(*http.Request) (need, error) {
+	return need{verb: access.AuditRead, object: access.Object{Unknown: true}}, nil
+}
 
 // some needs a verb for an object that does not exist yet.
 func some(verb access.Verb) func(*http.Request) (need, error) {

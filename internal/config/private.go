@@ -9,7 +9,7 @@ import (
 // Private returns the paths of a worker's machine that no command of a session must read:
 // the config file and the keys, tokens and folders that it names.
 func (c *Config) Private() []string {
-	all := []string{c.path, c.Temporal.APIKeyFile, c.Temporal.PayloadKey, c.Temporal.WorkerPayloadKey, c.Store.Identity, c.API.TokenFile, c.API.ReadTokenFile, c.WorkerKey, c.TokenFile, c.Login.CertificateKey, c.State, c.Notifications}
+	all := []string{c.path, c.Temporal.APIKeyFile, c.Temporal.PayloadKey, c.Temporal.WorkerPayloadKey, c.Store.Identity, c.API.TokenFile, c.API.ReadTokenFile, c.WorkerKey, c.TokenFile, c.Login.CertificateKey, c.State, c.Notifications, c.Console.LinkKey}
 	for _, w := range c.Tools.Webhooks {
 		all = append(all, w.SecretFile)
 	}
@@ -20,6 +20,9 @@ func (c *Config) Private() []string {
 		if t != nil {
 			all = append(all, t.Key)
 		}
+	}
+	if t := c.Console.TLS; t != nil {
+		all = append(all, t.Key)
 	}
 	if u, err := url.Parse(c.Store.URL); err == nil && u.Scheme == "file" {
 		all = append(all, u.Path)

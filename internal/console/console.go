@@ -60,6 +60,9 @@ type Console struct {
 // maxForm bounds what a form may send, in bytes. A prompt is the longest part.
 const maxForm = 8 << 20
 
+// formTime is how long a form may take to arrive.
+const formTime = 2 * time.Minute
+
 // New returns a Console.
 func New(o Options) *Console {
 	if o.Lifetime <= 0 {
@@ -132,6 +135,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			c.problem(w, r, nil, &Problem{Status: http.StatusForbidden, Detail: "this form comes from another page: " + err.Error()})
 			return
 		}
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(formTime)) // a test's recorder has none
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 	}
 	if strings.HasPrefix(r.URL.Path, "/assets/") {

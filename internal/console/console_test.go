@@ -275,7 +275,7 @@ func TestHostileTextIsShownAndDoesNothing(t *testing.T) {
 }
 
 func TestButtonsAreForThoseWhoMayUseThem(t *testing.T) {
-	ap := `{"id":"s.1","session":"s","kind":"command","command":"id","digest":"` + strings.Repeat("a", 64) + `","offered":["accept","decline"],"state":"open","expires_at":"2099-01-01T00:00:00Z"}`
+	ap := `{"id":"s.1","session":"s","kind":"command","command":"id","digest_check":"given","digest":"` + strings.Repeat("a", 64) + `","offered":["accept","decline"],"state":"open","expires_at":"2099-01-01T00:00:00Z"}`
 	f := &fakeAPI{answers: map[string]string{"GET /v1/approvals": `{"items":[` + ap + `]}`, "GET /v1/sessions/s": `{"id":"s","state":"running"}`, "GET /v1/sessions/s/entries": `{"items":[]}`}}
 	f.may = func(who string, verb access.Verb) bool { return who == "ann" || verb == access.SessionRead }
 	c := newConsole(f)
@@ -293,7 +293,7 @@ func TestButtonsAreForThoseWhoMayUseThem(t *testing.T) {
 }
 
 func TestAnExcerptCannotBeAccepted(t *testing.T) {
-	ap := `{"id":"s.1","session":"s","kind":"command","command":"id …","truncated":true,"digest":"` + strings.Repeat("a", 64) + `","offered":["accept","decline"],"state":"open","expires_at":"2099-01-01T00:00:00Z"}`
+	ap := `{"id":"s.1","session":"s","kind":"command","command":"id …","truncated":true,"digest_check":"cut","digest":"` + strings.Repeat("a", 64) + `","offered":["accept","decline"],"state":"open","expires_at":"2099-01-01T00:00:00Z"}`
 	c := newConsole(&fakeAPI{answers: map[string]string{"GET /v1/approvals": `{"items":[` + ap + `]}`, "GET /v1/sessions/s": `{"id":"s","state":"waiting"}`}})
 	body := ask(c, "GET", "/", loggedIn(t, c, "ann"), nil).Body.String()
 	if strings.Contains(body, `value="accept"`) || !strings.Contains(body, `value="decline"`) || !strings.Contains(body, "Read it whole") {
@@ -314,7 +314,7 @@ func TestAHugeDiffIsBoundedAndNotOfferedForAcceptance(t *testing.T) {
 	if lines != maxDiffLines || v.More != 5000*9-maxDiffLines || v.Added != 20000 || v.Taken != 20000 {
 		t.Errorf("%d lines, %d more, +%d -%d", lines, v.More, v.Added, v.Taken)
 	}
-	c := card{Approval: protocol.Approval{State: protocol.ApprovalOpen, Changes: changes}, Decides: true, Whole: true}
+	c := card{Approval: protocol.Approval{State: protocol.ApprovalOpen, Changes: changes, DigestCheck: protocol.DigestGiven}, Decides: true, Whole: true}
 	if c.Accepts() {
 		t.Error("a diff that is not shown whole can be accepted")
 	}
@@ -344,4 +344,28 @@ func FuzzColours(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWhatAFileHoldsDoesNotDecideHowItIsShown: a new file may have lines that look like those of a
+// diff, and the end of a long line is not shown, so nobody can accept it here.
+func TestWhatAFileHoldsDoesNotDecideHowItIsShown(t *testing.T) {
+	v := diffOf([]protocol.Change{{Path: "new.py", Kind: "add", Diff: "# @@\n-rm\n safe\n"}, {Path: "old.py", Kind: "delete", Diff: "@@ -1 +1 @@\n+x\n"}})
+	if v.Added != 3 || v.Taken != 2 || v.Files[0].Lines[1].Text != "-rm" || v.Files[0].Lines[1].Class != "add" || v.More != 0 {
+		t.Errorf("it is shown as %+v", v)
+	}
+	if v := diffOf([]protocol.Change{{Path: "long", Kind: "add", Diff: strings.Repeat("x", maxLineChars+100) + "\n"}}); v.More != 1 {
+		t.Errorf("the end of a long line is not missed: %d", v.More)
+	}
+}
+
+func TestADigestThatCannotBeCheckedIsNotAccepted(t *testing.T) {
+	c := card{Approval: protocol.Approval{State: protocol.ApprovalOpen, DigestCheck: protocol.DigestGiven}, Decides: true, Whole: true}
+	if !c.Accepts() {
+		t.Error("what is shown whole cannot be accepted")
+	}
+	for _, word := range []protocol.DigestCheck{protocol.DigestHidden, protocol.DigestEarlier, protocol.DigestOther, protocol.DigestCut, ""} {
+		if c.DigestCheck = word; c.Accepts() {
+			t.Errorf("it is accepted with the check %q", word)
+		}
+	}
 }

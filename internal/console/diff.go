@@ -40,7 +40,7 @@ func diffOf(changes []protocol.Change) diffView {
 	room := maxDiffLines
 	for i, c := range changes {
 		f := fileDiff{Path: c.Path, Kind: c.Kind, Open: i < maxOpenFiles}
-		plain := !strings.Contains(c.Diff, "@@")
+		plain := c.Kind == "add" || c.Kind == "delete" // then it is the content, whatever that looks like
 		for text := range strings.Lines(c.Diff) {
 			l := lineOf(strings.TrimSuffix(text, "\n"), c.Kind, plain)
 			switch l.Class {
@@ -54,6 +54,9 @@ func diffOf(changes []protocol.Change) diffView {
 				continue
 			}
 			room--
+			if len(text) > maxLineChars+2 {
+				f.More++ // its end is not shown
+			}
 			f.Lines = append(f.Lines, l)
 		}
 		v.Added, v.Taken, v.More = v.Added+f.Added, v.Taken+f.Taken, v.More+f.More

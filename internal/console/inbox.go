@@ -29,10 +29,10 @@ type card struct {
 // Open reports whether the approval waits for a decision.
 func (c card) Open() bool { return c.State == protocol.ApprovalOpen }
 
-// Accepts reports whether the page may offer to accept it: everything of it is shown, and no
-// signature of the person's own is needed.
+// Accepts reports whether the page may offer to accept it: everything that the digest covers is
+// shown, and no signature of the person's own is needed.
 func (c card) Accepts() bool {
-	return c.Open() && c.Decides && c.Whole && !c.Signed && diffOf(c.Changes).More == 0
+	return c.Open() && c.Decides && c.Whole && !c.Signed && c.DigestCheck == protocol.DigestGiven && diffOf(c.Changes).More == 0
 }
 
 // Offers reports whether an answer is possible.
@@ -224,6 +224,9 @@ func (v *visit) answers(id string, d *decision) error {
 	var ap protocol.Approval
 	if err := v.get("/v1/approvals/"+url.PathEscape(id), &ap); err != nil {
 		return err
+	}
+	if d.Digest != ap.Digest {
+		return &Problem{Status: http.StatusConflict, Detail: "the request has changed: look at it again"}
 	}
 	open, secret, apart := map[string][]string{}, map[string][]string{}, []string{}
 	for _, q := range ap.Questions {

@@ -46,7 +46,7 @@ func parseTemplates() map[string]*template.Template {
 // funcs are what templates may call. All text of hosts, models and other people goes through
 // text, line or code: they make hidden characters visible. html/template escapes HTML.
 var funcs = template.FuncMap{
-	"text": escape.Text, "line": func(s string) string { return escape.OneLine(s, maxShownLine) }, "clip": clip,
+	"text": escape.Text, "line": func(s string) string { return escape.OneLine(s, maxShownLine) }, "exact": escape.Line, "clip": clip,
 	"code": colours, "diff": diffOf, "stamp": stamp, "iso": iso, "left": left, "short": short, "key": rand.Text, "json": pretty,
 	"asset": assetPath, "state": stateClass, "has": has, "lower": strings.ToLower, "percent": percent,
 	"reasoned": func(ap protocol.Approval) bool { return ap.Reason != "" }, "plural": plural, "size": sizeOf,

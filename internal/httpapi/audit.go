@@ -63,7 +63,7 @@ type verifyInput struct {
 
 func (a *API) addAudit() {
 	spotOf := func(path, id, summary string) spot {
-		return spot{method: http.MethodGet, path: "/v1/audit/" + path, id: id, summary: summary, verb: access.AuditRead}
+		return spot{method: http.MethodGet, path: "/v1/audit/" + path, id: id, summary: summary, verb: access.AuditRead, whole: true}
 	}
 	add(a, spotOf("records", "listAuditRecords", "List who did what, and what was refused, in the order of time. Nothing is verified"), a.auditRecords)
 	add(a, spotOf("verify", "verifyAudit", "Verify that no record was changed, removed or added"),
@@ -72,6 +72,11 @@ func (a *API) addAudit() {
 			if err != nil {
 				return nil, err
 			}
+			leave, err := a.lists.enter(ctx)
+			if err != nil {
+				return nil, err
+			}
+			defer leave()
 			return answer(a.sessions.VerifyAudit(ctx, f, in.Proofs))
 		})
 	add(a, spotOf("export", "exportAudit", "Export records as JSON lines that sha256sum can verify, chain by chain. The header Fairlead-Sha256 has the digest of all"), a.exportAudit)
@@ -85,6 +90,11 @@ func (a *API) auditRecords(ctx context.Context, in *recordsInput) (*Body[Page[au
 	if err != nil {
 		return nil, err
 	}
+	leave, err := a.lists.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	logs, err := a.sessions.AuditRecords(ctx, f)
 	if err != nil {
 		return nil, err
@@ -110,6 +120,11 @@ func (a *API) exportAudit(ctx context.Context, in *AboutRecords) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
+	leave, err := a.lists.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	logs, err := a.sessions.AuditRecords(ctx, f)
 	if err != nil {
 		return nil, err
