@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/places"
+	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
@@ -299,6 +300,133 @@ func TestNothingIsLeftOfARoomWhateverStepWasTheLast(t *testing.T) {
 	}
 }
 
+// Nobody takes what an interrupted removal left for the session's work. It is restored from the
+// snapshot, in a room.
+func TestTheWorkIsWholeWhicheverStepOfARemovalWasTheLast(t *testing.T) {
+	for name, parked := range map[string]bool{"parked": true, "prepared": false} {
+		t.Run(name, func(t *testing.T) {
+			b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+			k := b.worked("whole")
+			kept := k.parked(1, "")
+			from := snaps.RestoreSpec{Snapshot: kept.ID, Warm: 1}
+			if !parked {
+				from.Warm = 0
+				if out, err := k.up(k.spec, from); err != nil || out.Restored != folder.RestoredSnapshot {
+					t.Fatalf("%+v, %v", out, err)
+				}
+			}
+			for n := 1; ; n++ {
+				dies := dyingTools{b.host(), []string{"ln", "mkdir", "mv", "rm"}, n, filepath.Join(t.TempDir(), "reached")}
+				claim := k.next()
+				if parked {
+					claim.Generation++ // the attempt that clears the place
+				}
+				err := folder.Remove(t.Context(), dies, k.layout, folder.FenceOf(claim, k.layout.Dir, 1))
+				_, reached := os.Stat(dies.reached)
+				if (err == nil) != (reached != nil) {
+					t.Fatalf("step %d: %v; it was reached: %v", n, err, reached == nil)
+				}
+				if parked {
+					k.claim.Generation++
+				}
+				in := places.PrepareSessionInput{Claim: k.next(), Seed: k.seed, Sandbox: "danger-full-access", Restore: &from}
+				out, err := k.prepare(in)
+				if err != nil || out.Layout.Room == "" {
+					t.Fatalf("step %d: %+v, %v", n, out, err)
+				}
+				k.layout = out.Layout
+				got := b.sh(`cat "$1/work.txt"; cd "$2/sessions" && cat 2026/11/22/*; find "$3" -name room.gone; find "$3" -name holder | wc -l | tr -d ' '`, k.layout.WorkDir, k.layout.CodexHome, k.layout.Rooms())
+				if got != "precious\n{\"type\":\"session_meta\"}\n1\n" {
+					t.Errorf("step %d: the session has %q (%s)", n, got, out.Restored)
+				}
+				if parked {
+					kept = k.parked(n+1, kept.ID)
+					from = snaps.RestoreSpec{Snapshot: kept.ID, Warm: k.claim.Generation}
+				}
+				if reached != nil {
+					if n < 8 {
+						t.Errorf("there are only %d steps", n-1)
+					}
+					break
+				}
+			}
+		})
+	}
+}
+
+// A worker of an earlier release hands on a layout without the room.
+func TestASessionWhoseRoomAnEarlierReleaseForgotIsParkedWithItsWork(t *testing.T) {
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	k := b.worked("forgot")
+	in := k.layout
+	former := folder.LayoutOf(b.spec.Root, "forgot")
+	former.Codex, former.CodexSums = in.Codex, in.CodexSums
+	k.layout = former
+	file := k.stored(protocol.InputFile, "notes.txt", []byte("the notes"))
+	send := k.message("read it")
+	send.Inputs = []protocol.Input{file}
+	b.sh(`mkdir -p "$1/f"`, pumps.InputPath(in, file)) // not a file
+	if err := pumps.PlantInputs(t.Context(), k.set.Pump.Site, k.input(send), 1); err != nil || onHost(t, k, file) != "the notes" {
+		t.Errorf("its file: %v", err)
+	}
+	kept := k.parked(1, "")
+	if files := b.exported(kept.ID); files["work/work.txt"] != "precious\n" {
+		t.Errorf("kept: %v", files)
+	}
+	if out, err := k.up(k.spec, snaps.RestoreSpec{Snapshot: kept.ID, Warm: 1}); err != nil || out.Restored != folder.RestoredWarm || out.Layout != in {
+		t.Errorf("resumed: %+v, %v", out, err)
+	}
+}
+
+// A link that leads to another session's room, or to a room of another root, is not followed.
+// A close that may discard removes the link, and nothing to which it leads.
+func TestALinkToAForeignRoomIsNotFollowed(t *testing.T) {
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	other := b.worked("other")
+	link := func(k *talk, to string) {
+		t.Helper()
+		b.sh(`rm -rf "$2" "${2%room}holder" && cd "$1" && for f in codex-home work tmp inputs; do ln -sfn "$3/$f" "$f" || exit 1; done; ln -sfn "$3" room`, k.layout.Dir, k.layout.Seen(), to)
+	}
+	for name, to := range map[string]string{
+		"held": other.layout.Seen(), "relative": "../../rooms/" + other.layout.Room + "/room", "elsewhere": t.TempDir() + "/rooms/0/0/0/0/room", "above": "../../rooms/0/0/0/0/../room",
+	} {
+		k := b.worked(name)
+		link(k, to)
+		if _, err := folder.LookFolder(t.Context(), b.host(), k.layout.Dir); !errors.Is(err, folder.ErrStray) {
+			t.Errorf("%s: the look says %v", name, err)
+		}
+		in := k.closing()
+		if out, err := k.close(in); err == nil || out.Removed {
+			t.Errorf("%s: closed: %+v", name, out)
+		}
+		in.Claim, in.Discard = k.next(), true
+		if out, err := k.close(in); err != nil || !out.Removed || out.Problem == nil {
+			t.Errorf("%s: discarded: %+v, %v", name, out, err)
+		}
+		if left := b.sh(`[ ! -e "$1" ] || find "$1"; cat "$2/work.txt"; [ -e "$3/auth.json" ] || echo wiped`, k.layout.Dir, other.layout.WorkDir, other.layout.CodexHome); left != "precious\n" {
+			t.Errorf("%s: left %q", name, left)
+		}
+	}
+	// The root may have several names.
+	b.sh(`ln -s "$1" "$1-too"`, b.spec.Root)
+	f, err := folder.LookFolder(t.Context(), b.host(), folder.LayoutOf(b.spec.Root+"-too", "other").Dir)
+	if err != nil || f.Room != other.layout.Room {
+		t.Errorf("by another name of the root: %+v, %v", f, err)
+	}
+}
+
+// A place has one holder, also if somebody made a folder where its link leads.
+func TestAPlaceIsHeldByOneSession(t *testing.T) {
+	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
+	l := folder.LayoutOf(b.spec.Root, "first")
+	taken := folder.RoomsFor("first")[0]
+	b.sh(`mkdir -p "$1/@second" && ln -s @second "$1/holder"`, filepath.Join(l.Rooms(), taken))
+	made, err := places.MakeFolders(t.Context(), b.host(), l, folder.FolderMark{Generation: 1}, folder.FenceOf(protocol.Claim{Session: "first", Generation: 1, Pump: 1}, l.Dir, 1))
+	if err != nil || made.Room == "" || made.Room == taken {
+		t.Errorf("made %+v, %v", made, err)
+	}
+}
+
 // A person who removes a session's folder does not remove its room. The work in it is found and
 // kept, also when the session's name is used again.
 func TestTheWorkOfASessionWhoseFolderIsGoneIsKept(t *testing.T) {
@@ -320,7 +448,8 @@ func TestTheWorkOfASessionWhoseFolderIsGoneIsKept(t *testing.T) {
 	}
 }
 
-// dyingTools kills a script before its nth step, counted over all scripts.
+// dyingTools kills a script before its nth step, counted over all scripts. If that step is a
+// removal, it has removed the work when the script is killed, and nothing else.
 type dyingTools struct {
 	hostexec.Host
 	steps   []string
@@ -331,11 +460,16 @@ type dyingTools struct {
 func (h dyingTools) Run(ctx context.Context, c hostexec.Command) (hostexec.Result, error) {
 	before := fmt.Sprintf(`t_step() {
 	printf x >>'%[1]s.steps'
-	[ "$(wc -c <'%[1]s.steps')" -ne %[2]d ] || { : >'%[1]s'; kill -9 $$; }
+	[ "$(wc -c <'%[1]s.steps')" -eq %[2]d ] || return 0
+	: >'%[1]s'
+	if [ "$1" = rm ]; then
+		for f; do [ ! -d "$f" ] || [ -h "$f" ] || find "$f" -name work.txt -exec rm -f {} +; done
+	fi
+	kill -9 $$
 }
 `, h.reached, h.n)
 	for _, name := range h.steps {
-		before += fmt.Sprintf("%s() { t_step; command %[1]s \"$@\"; }\n", name)
+		before += fmt.Sprintf("%s() { t_step %[1]s \"$@\"; command %[1]s \"$@\"; }\n", name)
 	}
 	c.Script = before + c.Script
 	return h.Host.Run(ctx, c)

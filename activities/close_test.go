@@ -44,6 +44,7 @@ func (k *talk) job() {
 
 // sweep removes a folder into which a process may still write.
 const sweep = `room=$(readlink -- "$1/room" 2>/dev/null)
+case $room in ../../*) room=${1%/*/*}/${room#../../} ;; esac
 until rm -rf -- "$1" ${room:+"$room" "${room%/room}/holder"} 2>/dev/null && [ ! -e "$1" ]; do sleep 0.1; done`
 
 // Somebody removed the session's folder on the host, with its records. The processes

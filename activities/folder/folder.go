@@ -3,6 +3,7 @@ package folder
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"strconv"
@@ -146,23 +147,28 @@ func (f Folder) ParkedBy(generation int64, snapshot string) bool {
 // there. $1 is the folder, $2 the folder of rooms, $3 the places that the session may hold.
 const lookFolderScript = heldScript + `
 d=$1
-link=$(readlink -- "$d/room" 2>/dev/null)
-if [ -z "$link" ]; then
+if [ -h "$d/room" ]; then
+	link=$(readlink -- "$d/room")
+	if ! fl_leads "$2" "$link" || [ "$(readlink -- "$2/$room/holder")" != "@${d##*/}" ]; then
+		echo "stray $link"
+		exit
+	fi
+else
 	fl_held "$2" "${d##*/}" "$3"
-	if [ -n "$room" ] && [ -d "$2/$room/room" ]; then link=$2/$room/room; fi
-elif [ "$(readlink -- "${link%/room}/holder")" != "@${d##*/}" ]; then
-	echo "stray $link"
-	exit
+	if [ ! -d "$2/$room/room" ] && [ ! -d "$2/$room/room.gone" ]; then room=; fi
 fi
-for f in "$link" "$d/codex-home" "$d/work" "$d/proc" "$d/generation"; do
-	if [ -e "$f" ] || [ -h "$f" ] || [ -n "$link" ]; then
-		room=$link
+for f in "$d/codex-home" "$d/work" "$d/proc" "$d/generation"; do
+	if [ -e "$f" ] || [ -h "$f" ] || [ -n "$room" ]; then
 		if [ -e "$d/prepared" ]; then echo "prepared $room"; else echo "begun $room"; fi
 		[ ! -e "$d/generation" ] || head -c 65536 -- "$d/generation"
 		exit
 	fi
 done
 if [ -e "$d" ] || [ -h "$d" ]; then echo bare; else echo absent; fi`
+
+// ErrStray is the error of LookFolder where a session's link leads elsewhere than to the room
+// that the session holds.
+var ErrStray = errors.New("the session does not hold the room to which its link leads")
 
 // LookFolder changes nothing and takes no lock.
 func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error) {
@@ -172,14 +178,14 @@ func LookFolder(ctx context.Context, h hostexec.Host, dir string) (Folder, error
 		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
 	}
 	state, mark, _ := strings.Cut(string(res.Stdout), "\n")
-	state, link, _ := strings.Cut(state, " ")
-	room, err := roomOf(link)
-	if err != nil {
-		return Folder{}, fmt.Errorf("look at folder %s on %s: %w", dir, h.Name(), err)
+	state, room, _ := strings.Cut(state, " ")
+	if state == "stray" {
+		return Folder{}, fmt.Errorf("look at folder %s on %s: %w: it leads to %.200q (is the folder a copy?)", dir, h.Name(), ErrStray, room)
+	}
+	if room != "" && !roomRule.MatchString(room) {
+		return Folder{}, fmt.Errorf("look at folder %s on %s: %.40q is not the place of a room", dir, h.Name(), room)
 	}
 	switch state {
-	case "stray":
-		return Folder{}, fmt.Errorf("look at folder %s on %s: its link room leads to %.200q, which it does not hold (is the folder a copy?)", dir, h.Name(), link)
 	case "absent", "bare":
 		return Folder{Exists: state == "bare"}, nil
 	case "prepared", "begun":

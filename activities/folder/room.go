@@ -19,6 +19,7 @@ import (
 // which every folder has the same children:
 //
 //	rooms/3/0/7/1/room      the room of the session that holds the place 3/0/7/1
+//	rooms/3/0/7/1/room.gone what is left of a room that is being removed
 //	rooms/3/0/7/1/holder    a symbolic link to nowhere: @ and the name of that session
 //
 // The profile denies all that does not lie on the way to the own room: seven siblings in each
@@ -39,20 +40,6 @@ const (
 )
 
 var roomRule = regexp.MustCompile(`^[0-7](/[0-7]){3}$`)
-
-// roomOf returns the place to which a session's link leads.
-func roomOf(link string) (string, error) {
-	if link == "" {
-		return "", nil
-	}
-	at := strings.LastIndex(link, "/rooms/")
-	room, ends := strings.CutSuffix(link[max(at, 0):], "/room")
-	room, ours := strings.CutPrefix(room, "/rooms/")
-	if !ours || !ends || !roomRule.MatchString(room) {
-		return "", fmt.Errorf("its link to a room leads to %.100q, where no room is", link)
-	}
-	return room, nil
-}
 
 // RoomsFor returns the places that a session may hold, in the order in which it tries them:
 // always the same, so that what an interrupted attempt holds is found again.
@@ -97,25 +84,29 @@ fl_tree() {
 		at=$at/${rest%%/*} rest=${rest#*/}
 	done
 }
+# ln also succeeds in a folder to which the link leads, so only the link itself counts.
 fl_holds() {
-	ln -s -- "@$2" "$1/holder" 2>/dev/null || [ "$(readlink -- "$1/holder" 2>/dev/null)" = "@$2" ]
+	ln -sn -- "@$2" "$1/holder" 2>/dev/null
+	[ -h "$1/holder" ] && [ "$(readlink -- "$1/holder")" = "@$2" ]
 }
 fl_room() {
 	room=
 	if [ -h "$1/sessions/$2/room" ]; then
-		room=$(readlink -- "$1/sessions/$2/room") || return 1
-		room=${room##*/rooms/} room=${room%/room}
-		case $room in [0-7]/[0-7]/[0-7]/[0-7]) ;; *) echo "$1/sessions/$2/room leads to no room" >&2; return 1 ;; esac
+		fl_leads "$1/rooms" "$(readlink -- "$1/sessions/$2/room")" || { echo "$1/sessions/$2/room leads to no room of $1" >&2; return 1; }
 		fl_tree "$1/rooms" "$room" || return 1
 		fl_holds "$1/rooms/$room" "$2" || { echo "another session holds the room $1/rooms/$room of $2" >&2; return 1; }
 		return
 	fi
 	fl_held "$1/rooms" "$2" "$3"
-	[ -n "$room" ] || [ ! -e "$1/sessions/$2/proc" ] || return 0
+	if [ -z "$room" ]; then
+		for f in codex-home work; do
+			if [ -d "$1/sessions/$2/$f" ] && [ ! -h "$1/sessions/$2/$f" ]; then return 0; fi
+		done
+	fi
 	for room in ${room:-$3}; do
 		fl_tree "$1/rooms" "$room" || return 1
 		if fl_holds "$1/rooms/$room" "$2"; then
-			ln -s -- "$1/rooms/$room/room" "$1/sessions/$2/room"
+			ln -s -- "../../rooms/$room/room" "$1/sessions/$2/room" && [ -h "$1/sessions/$2/room" ]
 			return
 		fi
 	done
@@ -124,24 +115,55 @@ fl_room() {
 }`
 
 // heldScript defines fl_held ROOMS SESSION PLACES, which sets room to the place that the session
-// holds, or to the empty text.
-const heldScript = `fl_held() {
+// holds, or to the empty text, and fl_leads ROOMS LINK, which sets room to the place to which a
+// session's link leads. It fails if that is not a room of the same root.
+const heldScript = `fl_leads() {
+	case $2 in
+	../../rooms/*) room=${2#../../rooms/} ;;
+	"$1"/*) room=${2#"$1"/} ;;
+	*) room=; return 1 ;;
+	esac
+	case $room in [0-7]/[0-7]/[0-7]/[0-7]/room) room=${room%/room} ;; *) room=; return 1 ;; esac
+}
+fl_held() {
 	for room in $3; do
 		if [ -h "$1/$room/holder" ] && [ "$(readlink -- "$1/$room/holder")" = "@$2" ]; then return; fi
 	done
 	room=
 }`
 
-// freeScript frees the place $1, after the links to it in the session's folder $2. It must not
-// leave a link: another session may get the place.
-const freeScript = `for f in room codex-home work tmp inputs; do
+// unlinkScript removes the links in the session's folder $2.
+const unlinkScript = `for f in room codex-home work tmp inputs; do
 	[ ! -h "$2/$f" ] || rm -f -- "$2/$f" || exit 1
+done`
+
+// freeScript frees the place $1, after the links to it in the session's folder $2. It must not
+// leave a link or a file: another session may get the place.
+const freeScript = `for f in "$1/room" "$1/room.gone"; do
+	if [ -e "$f" ] || [ -h "$f" ]; then echo "$f is still there" >&2; exit 1; fi
 done
+` + unlinkScript + `
 [ "$(readlink -- "$1/holder" 2>/dev/null)" != "@${2##*/}" ] || rm -f -- "$1/holder"`
+
+// asideScript makes the folder $2 one that nobody has prepared, and then renames the room in the
+// place $1. It prints more if what an earlier removal left has that name.
+const asideScript = `rm -f -- "$2/prepared" || exit 1
+if [ ! -e "$1/room" ] && [ ! -h "$1/room" ]; then exit 0; fi
+if [ -e "$1/room.gone" ] || [ -h "$1/room.gone" ]; then echo more; exit 0; fi
+mv -f -- "$1/room" "$1/room.gone"`
+
+// Unlink removes the links in a session's folder, and nothing to which they lead.
+func Unlink(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
+	if _, err := h.Run(ctx, hostexec.Command{Script: unlinkScript, Args: []string{"", l.Dir}, Fence: &fence}); err != nil {
+		return fmt.Errorf("remove the links in %s on %s: %w", l.Dir, h.Name(), err)
+	}
+	return nil
+}
 
 // Remove removes a session's folder and its room. Everything in them must be saved or given
 // up, and the credential wiped. It removes the room first: what a killed attempt leaves is
-// found by the folder, or by the holder of the room.
+// found by the folder, or by the holder of the room. The room is renamed before anything in it
+// goes, so that nobody takes what is left of it for the session's work.
 func Remove(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	session := path.Base(l.Dir)
 	res, err := h.Run(ctx, hostexec.Command{Script: heldScript + `
@@ -154,10 +176,17 @@ echo "$room"`, Args: []string{l.Rooms(), session, strings.Join(RoomsFor(session)
 		if !roomRule.MatchString(room) {
 			return fmt.Errorf("look for the room of %s on %s: unexpected output %.40q", l.Dir, h.Name(), room)
 		}
-		if err := hostexec.RemoveTree(ctx, h, l.In(room).Seen(), l.Rooms(), &fence); err != nil {
-			return err
-		}
 		at := path.Join(l.Rooms(), room)
+		for more := true; more; {
+			res, err := h.Run(ctx, hostexec.Command{Script: asideScript, Args: []string{at, l.Dir}, Fence: &fence})
+			if err != nil {
+				return fmt.Errorf("put the room %s on %s aside: %w", at, h.Name(), err)
+			}
+			more = strings.TrimSpace(string(res.Stdout)) == "more"
+			if err := hostexec.RemoveTree(ctx, h, l.In(room).Seen()+".gone", l.Rooms(), &fence); err != nil {
+				return err
+			}
+		}
 		if _, err := h.Run(ctx, hostexec.Command{Script: freeScript, Args: []string{at, l.Dir}, Fence: &fence}); err != nil {
 			return fmt.Errorf("free the room %s on %s: %w", at, h.Name(), err)
 		}

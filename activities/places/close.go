@@ -66,6 +66,14 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 		return out, err
 	}
 	f, err := hosts.LookSession(ctx, s, h, in.Claim, in.Layout, prepared)
+	if in.Discard && errors.Is(err, folder.ErrStray) {
+		// What the links lead to is another session's.
+		stray := err
+		if err = folder.Unlink(ctx, h, in.Layout, folder.FenceOf(in.Claim, in.Layout.Dir, attempt)); err == nil {
+			f, err = hosts.LookSession(ctx, s, h, in.Claim, in.Layout, prepared)
+			out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("removed links of the session's folder: %v", stray)}
+		}
+	}
 	if err != nil && !(in.Discard && prepared && kit.IsRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
 	}

@@ -58,6 +58,8 @@ func ParkSession(ctx context.Context, s *site.Site, in snaps.ParkSessionInput, a
 	if err != nil {
 		return out, err
 	}
+	l = f.Layout(l) // a worker of an earlier release drops the room
+	in.Layout = l
 	if !f.There {
 		out.Snapshot, err = parkedBefore(ctx, s, h, in, attempt)
 	} else {

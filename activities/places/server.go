@@ -145,6 +145,7 @@ func StopServer(ctx context.Context, s *site.Site, in StopServerInput, attempt i
 		out.Survivors, err = folder.EndUnrecorded(ctx, h, in.Layout, in.Claim, attempt)
 		return out, err
 	}
+	in.Layout = f.Layout(in.Layout)
 	out.Survivors, err = folder.EndAll(ctx, h, in.Layout, in.Claim, in.Incarnation, attempt)
 	if err == nil {
 		keepLogin(ctx, s, h, in)

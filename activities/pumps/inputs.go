@@ -104,7 +104,12 @@ func plantInput(ctx context.Context, s *site.Site, in RunPumpInput, file protoco
 	case "same":
 		return nil
 	case "strange": // an unconfined command put it there
-		if err := hostexec.RemoveTree(ctx, h, where, in.Layout.Seen(), &fence); err != nil {
+		f, err := folder.LookFolder(ctx, h, in.Layout.Dir)
+		if err != nil {
+			return err
+		}
+		l := f.Layout(in.Layout) // a worker of an earlier release drops the room
+		if err := hostexec.RemoveTree(ctx, h, InputPath(l, file), l.Seen(), &fence); err != nil {
 			return err
 		}
 	}

@@ -64,6 +64,7 @@ func Take(ctx context.Context, s *site.Site, in TakeSnapshotInput, hide site.Sec
 		// The folder of this late attempt was replaced.
 		return nil, &kit.TypedError{Kind: protocol.ErrTypeFenced, Err: fmt.Errorf("folder %s on %s now belongs to the newer generation %d of the session", in.Layout.Dir, h.Name(), f.Mark.Generation)}
 	}
+	in.Layout = f.Layout(in.Layout)
 	if err := HidePlanted(ctx, s, h, in.Layout, hide); err != nil {
 		return nil, err
 	}
