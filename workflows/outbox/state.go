@@ -52,6 +52,8 @@ type State struct {
 	RetryFor time.Duration           `json:"retry_for,omitempty"`
 	Problem  string                  `json:"problem,omitempty"`
 	Deaf     []string                `json:"deaf,omitempty"`
+	// Silent has what does not answer, and since when.
+	Silent map[string]time.Time `json:"silent,omitempty"`
 }
 
 // A Message has notices for one person by one channel. Once it was tried, no notice is added.
@@ -78,6 +80,6 @@ const (
 	maxDigest  = 500  // notices in a message
 	maxSending = 20
 	maxTests   = 20
-	maxSeen    = 20_000
+	maxSeen    = 5000 // keys: they go to each watcher, too
 	maxWord    = 200
 )
