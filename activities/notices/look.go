@@ -311,15 +311,17 @@ func (w *watcher) end(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) 
 	s := w.known["ended/"+run]
 	if s == nil {
 		s = &session{id: id, what: endedSession + id, facts: f.facts, found: []found{f}}
-		w.known["ended/"+run] = s
 		var d protocol.SessionDetail
 		// Its last turns ended perhaps after it was asked for the last time.
-		if err := w.query(ctx, x.GetExecution().GetWorkflowId(), protocol.QueryDetail, &d); err == nil {
+		if w.heard(s.what, w.query(ctx, x.GetExecution().GetWorkflowId(), protocol.QueryDetail, &d)) {
 			if e := d.View.Error; e != nil && kind == protocol.EventSessionFailed {
 				s.found[0].What = what + ": " + e.Kind
 			}
 			s.found = append(s.found, slices.DeleteFunc(w.of(d), func(f found) bool { return f.Kind != protocol.EventTurnEnded && f.Kind != protocol.EventTurnFailed })...)
+		} else if !w.gaveUp(s.what) {
+			return // it is asked again
 		}
+		w.known["ended/"+run] = s
 	}
 	// A session that was refused answers nothing: it has no owner that is known.
 	if !s.hasFacts && !w.learn(ctx, s) && w.gaveUp(s.what) {
