@@ -30,7 +30,7 @@ const (
 	// time.
 	shortest = 2 * time.Second
 	// maxReturned bounds the notices of one result.
-	maxReturned = 400
+	maxReturned = notify.MaxNotices
 )
 
 // WatchEventsInput is the input of WatchEvents. All times are the server's.
@@ -139,9 +139,21 @@ func (w *watcher) plan(out *WatchEventsResult) (more bool) {
 			out.Seen = map[string]time.Time{}
 		}
 		out.Seen[f.Key] = f.At
-		out.Notices = append(out.Notices, all[:min(len(all), maxReturned)]...)
+		out.Notices = append(out.Notices, bounded(all)...)
 	}
 	return false
+}
+
+// bounded returns the notices of one event. If several rules together make too many, one that
+// failed stands for the rest.
+func bounded(all []protocol.Notice) []protocol.Notice {
+	if len(all) <= maxReturned {
+		return all
+	}
+	rest := all[maxReturned-1]
+	rest.Person, rest.Channel, rest.NotBefore, rest.State = "", "", time.Time{}, protocol.NoticeFailed
+	rest.Reason = fmt.Sprintf("%d notices of one event are too many: %d of them were dropped", len(all), len(all)-maxReturned+1)
+	return append(all[:maxReturned-1:maxReturned-1], rest)
 }
 
 // others stands for what is silent beyond maxSilent.

@@ -110,6 +110,13 @@ func TestWhatDoesNotAnswerHoldsTheCursorForAnHourWhoeverWatches(t *testing.T) {
 	}
 }
 
+func TestNoticesBeyondTheBoundAreRecordedAsOneThatFailed(t *testing.T) {
+	all := bounded(make([]protocol.Notice, maxReturned+7))
+	if last := all[len(all)-1]; len(all) != maxReturned || last.State != protocol.NoticeFailed || last.Reason != "407 notices of one event are too many: 8 of them were dropped" {
+		t.Errorf("%d notices, the last is %+v", len(all), last)
+	}
+}
+
 func TestWhatIsCarriedOfTheSilentIsBounded(t *testing.T) {
 	w := watching(t, &zone{})
 	for i := range 2 * maxSilent {

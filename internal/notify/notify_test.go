@@ -3,6 +3,7 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -66,6 +67,22 @@ func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+func TestARuleThatMakesTooManyNoticesOfOneEventIsRefused(t *testing.T) {
+	text := func(people int) string {
+		all, members := "", ""
+		for i := range people {
+			all += fmt.Sprintf("  - {name: p%d, mail: p@example.com, slack: U01}\n", i)
+			members += fmt.Sprintf("p%d, ", i)
+		}
+		return "channels:\n  post: {kind: mail, server: \"127.0.0.1:25\", from: f@example.com}\n  chat: {kind: slack, token_file: t}\npeople:\n" + all +
+			"teams:\n  - {name: all, members: [" + members + "]}\nrules:\n  - {name: many, events: [approval.opened], to: [\"team:all\", p0]}\n"
+	}
+	parsed(t, text(MaxNotices/2))
+	if _, err := Parse([]byte(text(MaxNotices/2+1)), "."); err == nil || !strings.Contains(err.Error(), "rule many makes 402 notices of one event") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
