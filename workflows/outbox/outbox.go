@@ -217,6 +217,9 @@ func (o *outbox) attempt(m *Message, now time.Time) {
 		return
 	}
 	if m.Attempts == 0 {
+		if m.Digest { // it counts from now on: until then it holds back no other message
+			o.st.Recent[m.target()] = append(o.st.Recent[m.target()], now.UTC())
+		}
 		m.FirstAt, m.ID, m.Digest = now.UTC(), messageID(m.Notices), false
 	}
 	m.Attempts++

@@ -36,7 +36,8 @@ type State struct {
 	// Seen has the times of the events that can be found again.
 	Seen     map[string]time.Time `json:"seen,omitempty"`
 	Messages []*Message           `json:"messages,omitempty"` // that wait, the oldest first
-	// Recent has, for each channel and person, when messages were made.
+	// Recent has, for each channel and person, when messages were made, or
+	// first tried if they waited.
 	Recent map[string][]time.Time `json:"recent,omitempty"`
 	Done   []protocol.Notice      `json:"done,omitempty"` // the newest, the oldest first
 	Older  int                    `json:"older,omitempty"`
@@ -66,6 +67,7 @@ type Message struct {
 	FirstAt  time.Time         `json:"first_at,omitzero"`
 	NextAt   time.Time         `json:"next_at"`
 	Digest   bool              `json:"digest,omitempty"` // takes more notices
+	Above    bool              `json:"above,omitempty"`  // due when it is only because of the limit
 	Why      string            `json:"why,omitempty"`    // of the newest attempt
 
 	sending bool
