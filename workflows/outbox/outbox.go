@@ -100,6 +100,8 @@ func (o *outbox) checkTest(in protocol.TestNotify) error {
 		return kit.Refuse(protocol.RefusedBadInput, "a name has more than %d bytes", maxWord)
 	case len(o.st.Tests) >= maxTests:
 		return kit.Refuse(protocol.RefusedState, "%d tests wait already: no worker with notification rules takes them", maxTests)
+	case o.waiting() >= maxWaiting:
+		return kit.Refuse(protocol.RefusedState, "%s", tooMany)
 	}
 	return nil
 }
@@ -182,7 +184,12 @@ func (o *outbox) plan() {
 				protocol.NoticeFailed, out.Problem)
 			return
 		}
+		waiting := o.waiting()
 		for _, n := range out.Notices { // a test is not held back
+			if waiting++; waiting > maxWaiting {
+				o.done(n, protocol.NoticeFailed, tooMany)
+				continue
+			}
 			o.st.Messages = append(o.st.Messages, &Message{Channel: n.Channel, Person: n.Person, Notices: []protocol.Notice{n}, NextAt: in.Now})
 		}
 	})

@@ -15,10 +15,9 @@ import (
 // take makes messages of new notices.
 func (o *outbox) take(all []protocol.Notice) {
 	now := workflow.Now(o.ctx).UTC()
-	waiting := 0
+	waiting := o.waiting()
 	known := map[string]bool{}
 	for _, m := range o.st.Messages {
-		waiting += len(m.Notices)
 		for _, n := range m.Notices {
 			known[n.ID] = true
 		}
@@ -33,7 +32,7 @@ func (o *outbox) take(all []protocol.Notice) {
 			o.done(n, n.State, n.Reason)
 			continue
 		case waiting >= maxWaiting:
-			o.done(n, protocol.NoticeFailed, fmt.Sprintf("%d notices wait already: see why with ctl notify log", maxWaiting))
+			o.done(n, protocol.NoticeFailed, tooMany)
 			continue
 		}
 		known[n.ID] = true
@@ -47,6 +46,16 @@ func (o *outbox) take(all []protocol.Notice) {
 	for _, at := range order {
 		o.group(groups[at], now)
 	}
+}
+
+var tooMany = fmt.Sprintf("%d notices wait already: see why with ctl notify log", maxWaiting)
+
+// waiting returns how many notices wait.
+func (o *outbox) waiting() (n int) {
+	for _, m := range o.st.Messages {
+		n += len(m.Notices)
+	}
+	return n
 }
 
 // group makes messages of notices for one person by one channel, which may be sent at one time.
