@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -198,6 +200,41 @@ func TestAKeeperGoesOnWithTheLastGoodRulesWhateverTheClockDoes(t *testing.T) {
 	now = now.Add(-time.Hour) // the clock is set back
 	if s := k.Standing(); s.Broken != "" || s.Digest == good {
 		t.Errorf("the rules in force are %+v", s)
+	}
+}
+
+func TestAServiceThatDialsByItselfDialsOnlyIfThatIsAllowed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	var dialled atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			_ = c.Close()
+		}
+	}()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "u"), []byte("matrix://user:verysecret@"+l.Addr().String()+"/?rooms=!r&disableTLS=yes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for more, want := range map[string]Result{"": Failed, ", unguarded: true": Retry} { // a login that fails is tried again
+		dialled.Store(0)
+		r, err := Parse([]byte("channels:\n  m: {kind: shoutrrr, url_file: u"+more+"}\n"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Sender{Now: time.Now}
+		o, err := s.Send(context.Background(), r, "m", Message{ID: "msg_1", Events: []Told{{NotifyEvent: protocol.NotifyEvent{Kind: protocol.EventTest}}}})
+		if err != nil || o.Result != want || strings.Contains(o.Reason, "verysecret") || (dialled.Load() > 0) != (more != "") {
+			t.Errorf("with %q, the outcome is %+v (%v), and it dialled %d times", more, o, err, dialled.Load())
+		}
 	}
 }
 
