@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"testing"
@@ -18,11 +19,15 @@ import (
 type teller struct {
 	found []protocol.Notice // that the next look finds
 	sent  []notices.SendNoticeInput
+	per   time.Duration // of the limit: 10 minutes if it is 0
 }
 
 // WatchEvents finds what the teller has, and else waits.
 func (h *standIn) WatchEvents(ctx context.Context, in notices.WatchEventsInput) (notices.WatchEventsResult, error) {
 	out := notices.WatchEventsResult{Cursor: in.Now, Limit: 6, Per: 10 * time.Minute, RetryFor: time.Hour, Standing: protocol.NotifyStanding{File: "rules.yaml", Digest: "d"}}
+	h.mu.Lock()
+	out.Per = cmp.Or(h.teller.per, out.Per)
+	h.mu.Unlock()
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		h.mu.Lock()
 		all := h.teller.found
@@ -137,6 +142,9 @@ func TestEachNoticeOfAnOutboxHasAStateWithItsReason(t *testing.T) {
 func TestTwoHundredApprovalsAtOnceAreOneMessage(t *testing.T) {
 	r := newReal(t)
 	r.work()
+	r.host.mu.Lock()
+	r.host.teller.per = 20 * time.Second
+	r.host.mu.Unlock()
 	id := r.outboxOf()
 	var all []protocol.Notice
 	for i := range 200 {
@@ -148,20 +156,29 @@ func TestTwoHundredApprovalsAtOnceAreOneMessage(t *testing.T) {
 	if len(got) != 2 || len(got[0].Events)+len(got[1].Events) != 201 {
 		t.Fatalf("%d messages were sent", len(got))
 	}
-	// A few more are sent one by one, as the limit allows; what is above it waits.
+	// A few more are sent one by one, as the limit allows; what is above it waits. What quiet
+	// hours hold does not count until it is sent.
+	held := told("h", "chat", "ann")
+	held.NotBefore, held.Reason = time.Now().Add(time.Hour), "quiet hours"
+	r.host.tells(held)
+	r.until("it is held", func() bool { v := r.notices(id); return len(v.Notices)+v.Older == 202 })
 	for i := range 8 {
 		r.host.tells(told(fmt.Sprintf("f%d", i), "chat", "ann"))
-		r.until("it is taken", func() bool { v := r.notices(id); return len(v.Notices)+v.Older == 202+i })
+		r.until("it is taken", func() bool { v := r.notices(id); return len(v.Notices)+v.Older == 203+i })
 	}
 	v := r.notices(id)
 	waits := 0
 	for _, n := range v.Notices {
-		if n.State == protocol.NoticePending && n.NotBefore.After(time.Now()) {
+		if n.State == protocol.NoticePending && n.NotBefore.After(time.Now()) && n.Event.Key != "h" {
 			waits++
 		}
 	}
 	if waits != 3 {
 		t.Errorf("%d of 8 wait for the limit, want 3 (1 and 5 messages were sent)", waits)
+	}
+	r.until("all but what quiet hours hold is sent", func() bool { return r.notices(id).Totals[protocol.NoticeSent] == 209 })
+	if got = r.host.messages(); len(got) != 8 || len(got[7].Events) != 3 {
+		t.Errorf("%d messages were sent, want 8: the last one has what was above the limit", len(got))
 	}
 	if seen := r.history(id, ""); len(seen.Events) > 16*12 {
 		t.Errorf("the history has %d events", len(seen.Events))

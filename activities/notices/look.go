@@ -30,6 +30,9 @@ const (
 	unwell = time.Minute
 )
 
+// endedSession begins the name of an ended session in deaf.
+const endedSession = "ended session "
+
 // A watcher looks. It remembers what it has asked, so that it asks little.
 type watcher struct {
 	c           client.Client
@@ -37,9 +40,13 @@ type watcher struct {
 	rules       *notify.Rules
 	now, since  time.Time
 
+	round  int // of looks
+	others time.Time
+	tried  map[string]try // what is in deaf
+
 	seen  map[string]bool
-	known map[string]*session // by run
-	deaf  map[string]time.Time
+	known map[string]*session  // by run
+	deaf  map[string]time.Time // since when something does not answer
 	asked map[string]time.Time // when hosts and seeds were
 	kept  map[string][]found   // what they said
 	found []found
@@ -48,6 +55,7 @@ type watcher struct {
 // A session, as it was when it was asked.
 type session struct {
 	id       string
+	what     string // in deaf
 	facts    notify.Facts
 	owner    string
 	hasFacts bool
@@ -58,7 +66,7 @@ type session struct {
 }
 
 // look looks once. It returns why it could not, or "".
-func (w *watcher) look(ctx context.Context) string {
+func (w *watcher) look(ctx context.Context) (problem string) {
 	w.found = nil
 	if w.kept == nil {
 		w.kept = map[string][]found{}
@@ -77,11 +85,15 @@ func (w *watcher) look(ctx context.Context) string {
 		if !w.rules.Wants(one.kinds...) {
 			continue
 		}
-		if err := one.do(ctx); err != nil {
-			return fmt.Sprintf("%s cannot be listed: %v", one.what, err)
+		err := one.do(ctx)
+		if ctx.Err() != nil {
+			return ""
+		}
+		if !w.heard("the list of "+one.what, err) && problem == "" {
+			problem = fmt.Sprintf("%s cannot be listed: %v", one.what, err)
 		}
 	}
-	return ""
+	return problem
 }
 
 // slow asks only now and then, and goes on with what was said.
@@ -143,7 +155,7 @@ func (w *watcher) running(ctx context.Context) error {
 	for run, s := range w.known { // what is listed no more
 		if s.round.Before(w.now) {
 			delete(w.known, run)
-			delete(w.deaf, "session "+s.id)
+			delete(w.deaf, s.what)
 		}
 	}
 	return nil
@@ -154,7 +166,7 @@ func (w *watcher) ask(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) 
 	run, id := x.GetExecution().GetRunId(), short(x.GetExecution().GetWorkflowId())
 	s := w.known[run]
 	if s == nil {
-		s = &session{id: id}
+		s = &session{id: id, what: "session " + id}
 		w.known[run] = s
 	}
 	s.round = w.now
@@ -163,7 +175,7 @@ func (w *watcher) ask(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) 
 	looks := fmt.Sprint(attr[string](x, "FairleadState"), " ", approvals, " ", attr[int64](x, "FairleadTurn"), " ", waits)
 	if s.looks != looks || approvals > 0 && w.now.Sub(s.at) >= again || waits != "" && waits != "a message" && waits != "codex" && w.now.Sub(s.at) >= again {
 		var d protocol.SessionDetail
-		if !w.heard("session "+id, w.query(ctx, protocol.SessionID(id), protocol.QueryDetail, &d)) {
+		if !w.heard(s.what, w.query(ctx, protocol.SessionID(id), protocol.QueryDetail, &d)) {
 			return
 		}
 		s.found, s.looks, s.at = w.of(d), looks, w.now
@@ -191,7 +203,7 @@ func (w *watcher) learn(ctx context.Context, s *session) bool {
 		Owner  string            `json:"owner"`
 		Labels map[string]string `json:"labels"`
 	}
-	if !w.heard("session "+s.id, w.query(ctx, protocol.SessionID(s.id), protocol.QueryObject, &o)) {
+	if !w.heard(s.what, w.query(ctx, protocol.SessionID(s.id), protocol.QueryObject, &o)) {
 		return false
 	}
 	s.owner, s.facts.Labels, s.hasFacts = o.Owner, o.Labels, true
@@ -298,21 +310,22 @@ func (w *watcher) end(ctx context.Context, x *workflowpb.WorkflowExecutionInfo) 
 		facts: notify.Facts{Origin: attr[string](x, "FairleadOrigin")}}
 	s := w.known["ended/"+run]
 	if s == nil {
-		s = &session{id: id, facts: f.facts, found: []found{f}}
-		w.known["ended/"+run] = s
+		s = &session{id: id, what: endedSession + id, facts: f.facts, found: []found{f}}
 		var d protocol.SessionDetail
 		// Its last turns ended perhaps after it was asked for the last time.
-		if err := w.query(ctx, x.GetExecution().GetWorkflowId(), protocol.QueryDetail, &d); err == nil {
+		if w.heard(s.what, w.query(ctx, x.GetExecution().GetWorkflowId(), protocol.QueryDetail, &d)) {
 			if e := d.View.Error; e != nil && kind == protocol.EventSessionFailed {
 				s.found[0].What = what + ": " + e.Kind
 			}
 			s.found = append(s.found, slices.DeleteFunc(w.of(d), func(f found) bool { return f.Kind != protocol.EventTurnEnded && f.Kind != protocol.EventTurnFailed })...)
+		} else if !w.gaveUp(s.what) {
+			return // it is asked again
 		}
+		w.known["ended/"+run] = s
 	}
 	// A session that was refused answers nothing: it has no owner that is known.
-	if !s.hasFacts && !w.learn(ctx, s) && w.now.Sub(w.deaf["session "+s.id]) > unwell {
+	if !s.hasFacts && !w.learn(ctx, s) && w.gaveUp(s.what) {
 		s.hasFacts = true
-		delete(w.deaf, "session "+s.id)
 	}
 	s.round = w.now.Add(Overlap) // it stays listed that long
 	if s.hasFacts {

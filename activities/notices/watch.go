@@ -1,6 +1,7 @@
 package notices
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -21,11 +22,15 @@ const (
 	deafFor = time.Hour
 	// watchFor bounds one activity: then the outbox keeps the cursor.
 	watchFor = 30 * time.Minute
+	// missedFor is after how long what is asked no more, because it is gone, is forgotten.
+	missedFor = 2 * time.Minute
+	// maxSilent bounds what is carried of what does not answer.
+	maxSilent = 500
 	// shortest is the least pause between two looks. A look never takes more than a tenth of the
 	// time.
 	shortest = 2 * time.Second
 	// maxReturned bounds the notices of one result.
-	maxReturned = 400
+	maxReturned = notify.MaxNotices
 )
 
 // WatchEventsInput is the input of WatchEvents. All times are the server's.
@@ -39,6 +44,8 @@ type WatchEventsInput struct {
 	// Standing is the newest that the outbox has.
 	Standing string `json:"standing,omitempty"`
 	Deaf     int    `json:"deaf,omitempty"` // how many the outbox knows
+	// Silent has what did not answer the watcher before this one, and since when.
+	Silent map[string]time.Time `json:"silent,omitempty"`
 }
 
 // WatchEventsResult has what was found.
@@ -49,6 +56,8 @@ type WatchEventsResult struct {
 	Cursor  time.Time            `json:"cursor"`
 	Problem string               `json:"problem,omitempty"`
 	Deaf    []string             `json:"deaf,omitempty"`
+	// Silent has what does not answer, and since when: the next watcher goes on from there.
+	Silent map[string]time.Time `json:"silent,omitempty"`
 
 	Standing protocol.NotifyStanding `json:"standing"`
 	Limit    int                     `json:"limit"` // of messages for one person by one channel
@@ -64,7 +73,12 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 	}
 	begun := a.site.Now()
 	w := &watcher{c: a.site.Temporal, queue: activity.GetInfo(ctx).TaskQueue, zone: in.Zone,
-		known: map[string]*session{}, deaf: map[string]time.Time{}, asked: map[string]time.Time{}, seen: map[string]bool{}}
+		known: map[string]*session{}, deaf: map[string]time.Time{}, tried: map[string]try{}, asked: map[string]time.Time{}, seen: map[string]bool{}}
+	for what, since := range in.Silent {
+		w.deaf[what], w.tried[what] = since, try{at: in.Now}
+	}
+	w.others = w.deaf[others]
+	delete(w.deaf, others)
 	for _, k := range in.Seen {
 		w.seen[k] = true
 	}
@@ -79,6 +93,7 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 		// Now is the server's clock: only what passed since then is by this worker's.
 		now := in.Now.Add(max(0, a.site.Now().Sub(begun)))
 		w.rules, w.now, w.since = r, now, in.Begun
+		w.round++
 		if s := out.Cursor.Add(-Overlap); s.After(in.Begun) {
 			w.since = s
 		}
@@ -88,7 +103,7 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 			return out, ctx.Err()
 		}
 		more := w.plan(&out)
-		if out.Problem == "" && !more && w.settled(&out) {
+		if w.settled(&out) && !more && now.After(out.Cursor) {
 			out.Cursor = now
 		}
 		if len(out.Notices) > 0 || out.Standing.Digest+out.Standing.Broken != in.Standing || len(out.Deaf) > in.Deaf || a.site.Now().Sub(begun) > watchFor {
@@ -124,9 +139,30 @@ func (w *watcher) plan(out *WatchEventsResult) (more bool) {
 			out.Seen = map[string]time.Time{}
 		}
 		out.Seen[f.Key] = f.At
-		out.Notices = append(out.Notices, all[:min(len(all), maxReturned)]...)
+		out.Notices = append(out.Notices, bounded(all)...)
 	}
 	return false
+}
+
+// bounded returns the notices of one event. If several rules together make too many, one that
+// failed stands for the rest.
+func bounded(all []protocol.Notice) []protocol.Notice {
+	if len(all) <= maxReturned {
+		return all
+	}
+	rest := all[maxReturned-1]
+	rest.Person, rest.Channel, rest.NotBefore, rest.State = "", "", time.Time{}, protocol.NoticeFailed
+	rest.Reason = fmt.Sprintf("%d notices of one event are too many: %d of them were dropped", len(all), len(all)-maxReturned+1)
+	return append(all[:maxReturned-1:maxReturned-1], rest)
+}
+
+// others stands for what is silent beyond maxSilent.
+const others = "others"
+
+// A try is when something failed to answer for the last time.
+type try struct {
+	at    time.Time
+	round int
 }
 
 // settled reports whether everything could be asked, or has been silent for too long.
@@ -134,25 +170,65 @@ func (w *watcher) settled(out *WatchEventsResult) bool {
 	waits := false
 	out.Deaf = nil
 	for _, what := range slices.Sorted(maps.Keys(w.deaf)) {
-		if w.now.Sub(w.deaf[what]) < deafFor {
+		switch t := w.tried[what]; {
+		case w.round-t.round >= 3 && w.now.Sub(t.at) > missedFor: // it is gone
+			delete(w.deaf, what)
+			delete(w.tried, what)
+		case !w.gaveUp(what):
 			waits = true
-			out.Problem = fmt.Sprintf("%s cannot be asked", what)
-		} else if len(out.Deaf) < 50 {
+			if out.Problem == "" {
+				out.Problem = fmt.Sprintf("%s cannot be asked", what)
+			}
+		case len(out.Deaf) < 50 && patience(what) == deafFor:
 			out.Deaf = append(out.Deaf, what)
 		}
 	}
+	out.Silent = w.silent()
 	return !waits
+}
+
+// silent returns what does not answer, the longest silent first if there is too much of it.
+func (w *watcher) silent() map[string]time.Time {
+	out := maps.Clone(w.deaf)
+	if len(out) <= maxSilent {
+		return out
+	}
+	all := slices.SortedFunc(maps.Keys(out), func(a, b string) int { return cmp.Or(out[a].Compare(out[b]), cmp.Compare(a, b)) })
+	out[others] = out[all[maxSilent]]
+	for _, what := range all[maxSilent:] {
+		delete(out, what)
+	}
+	return out
+}
+
+// patience is how long the cursor waits for something. A session that was refused never answers.
+func patience(what string) time.Duration {
+	if strings.HasPrefix(what, endedSession) {
+		return unwell
+	}
+	return deafFor
+}
+
+// gaveUp reports whether something has been silent for too long.
+func (w *watcher) gaveUp(what string) bool {
+	since, ok := w.deaf[what]
+	return ok && w.now.Sub(since) >= patience(what)
 }
 
 // heard notes whether something could be asked.
 func (w *watcher) heard(what string, err error) bool {
 	if err == nil {
 		delete(w.deaf, what)
+		delete(w.tried, what)
 		return true
 	}
 	if _, ok := w.deaf[what]; !ok {
 		w.deaf[what] = w.now
+		if !w.others.IsZero() { // it may be one of them
+			w.deaf[what] = w.others
+		}
 	}
+	w.tried[what] = try{w.now, w.round}
 	return false
 }
 

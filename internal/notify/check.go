@@ -246,7 +246,7 @@ func (c *checker) rules() {
 	f := c.r.file
 	seen := map[string]bool{}
 	for i, one := range f.Rules {
-		at := key("rules", i)
+		at, before := key("rules", i), len(c.Problems)
 		switch {
 		case !namePattern.MatchString(one.Name):
 			c.Add(at+".name", "a rule needs a name of letters, digits, and . _ @ + -")
@@ -292,7 +292,46 @@ func (c *checker) rules() {
 		for j, to := range one.To {
 			c.to(key(at+".to", j), to, one.By)
 		}
+		if len(c.Problems) == before {
+			if n := c.reach(one); n > MaxNotices {
+				c.Add(at+".to", "rule %s makes %d notices of one event, for each person by each channel: %d at most. Name fewer people, or fewer channels in by", one.Name, n, MaxNotices)
+			}
+		}
 	}
+}
+
+// reach returns how many notices a rule makes of one event. It does not count further once there
+// are too many people.
+func (c *checker) reach(one rule) int {
+	who := map[string]bool{}
+	channels, most := 0, 0
+	for _, to := range one.To {
+		if strings.HasPrefix(to, "channel:") {
+			channels++
+		} else if name, ok := strings.CutPrefix(to, "team:"); ok {
+			i := slices.IndexFunc(c.r.file.Teams, func(t team) bool { return t.Name == name })
+			for _, m := range c.r.file.Teams[i].Members {
+				who[m] = true
+			}
+		} else if to == owner { // one who has all addresses, perhaps
+			for name, ch := range c.r.file.Channels {
+				if (ch.Kind == Mail || ch.Kind == Slack || ch.Kind == Push) && (one.By == nil || slices.Contains(one.By, name)) {
+					most++
+				}
+			}
+		} else {
+			who[to] = true
+		}
+	}
+	n := channels + most
+	if len(who) > MaxNotices { // each is a notice at least
+		return n + len(who)
+	}
+	for name := range who {
+		p, _ := c.r.person(name)
+		n += max(1, len(c.r.channelsOf(p, one.By)))
+	}
+	return n
 }
 
 var origins = []string{"person", "batch", "schedule", "session", "parent"}

@@ -3,11 +3,14 @@ package notify
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +69,22 @@ func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 		if !errors.As(err, &broken) || !strings.Contains(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)
 		}
+	}
+}
+
+func TestARuleThatMakesTooManyNoticesOfOneEventIsRefused(t *testing.T) {
+	text := func(people int) string {
+		all, members := "", ""
+		for i := range people {
+			all += fmt.Sprintf("  - {name: p%d, mail: p@example.com, slack: U01}\n", i)
+			members += fmt.Sprintf("p%d, ", i)
+		}
+		return "channels:\n  post: {kind: mail, server: \"127.0.0.1:25\", from: f@example.com}\n  chat: {kind: slack, token_file: t}\npeople:\n" + all +
+			"teams:\n  - {name: all, members: [" + members + "]}\nrules:\n  - {name: many, events: [approval.opened], to: [\"team:all\", p0]}\n"
+	}
+	parsed(t, text(MaxNotices/2))
+	if _, err := Parse([]byte(text(MaxNotices/2+1)), "."); err == nil || !strings.Contains(err.Error(), "rule many makes 402 notices of one event") {
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -181,6 +200,41 @@ func TestAKeeperGoesOnWithTheLastGoodRulesWhateverTheClockDoes(t *testing.T) {
 	now = now.Add(-time.Hour) // the clock is set back
 	if s := k.Standing(); s.Broken != "" || s.Digest == good {
 		t.Errorf("the rules in force are %+v", s)
+	}
+}
+
+func TestAServiceThatDialsByItselfDialsOnlyIfThatIsAllowed(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	var dialled atomic.Int32
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			dialled.Add(1)
+			_ = c.Close()
+		}
+	}()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "u"), []byte("matrix://user:verysecret@"+l.Addr().String()+"/?rooms=!r&disableTLS=yes"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for more, want := range map[string]Result{"": Failed, ", unguarded: true": Retry} { // a login that fails is tried again
+		dialled.Store(0)
+		r, err := Parse([]byte("channels:\n  m: {kind: shoutrrr, url_file: u"+more+"}\n"), dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Sender{Now: time.Now}
+		o, err := s.Send(context.Background(), r, "m", Message{ID: "msg_1", Events: []Told{{NotifyEvent: protocol.NotifyEvent{Kind: protocol.EventTest}}}})
+		if err != nil || o.Result != want || strings.Contains(o.Reason, "verysecret") || (dialled.Load() > 0) != (more != "") {
+			t.Errorf("with %q, the outcome is %+v (%v), and it dialled %d times", more, o, err, dialled.Load())
+		}
 	}
 }
 

@@ -21,6 +21,9 @@ const (
 	maxRules    = 300
 )
 
+// MaxNotices bounds the notices of one event.
+const MaxNotices = 400
+
 // Kinds of channels.
 const (
 	Webhook  = "webhook"

@@ -2,6 +2,8 @@ package outbox
 
 import (
 	"cmp"
+	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -98,6 +100,8 @@ func (o *outbox) checkTest(in protocol.TestNotify) error {
 		return kit.Refuse(protocol.RefusedBadInput, "a name has more than %d bytes", maxWord)
 	case len(o.st.Tests) >= maxTests:
 		return kit.Refuse(protocol.RefusedState, "%d tests wait already: no worker with notification rules takes them", maxTests)
+	case o.waiting() >= maxWaiting:
+		return kit.Refuse(protocol.RefusedState, "%s", tooMany)
 	}
 	return nil
 }
@@ -109,7 +113,7 @@ func (o *outbox) watch() {
 	}
 	o.watching = true
 	now := workflow.Now(o.ctx).UTC()
-	in := notices.WatchEventsInput{Zone: o.zone, Now: now, Since: o.st.Cursor, Begun: o.st.Begun, Standing: o.st.Standing.Digest + o.st.Standing.Broken, Deaf: len(o.st.Deaf)}
+	in := notices.WatchEventsInput{Zone: o.zone, Now: now, Since: o.st.Cursor, Begun: o.st.Begun, Standing: o.st.Standing.Digest + o.st.Standing.Broken, Deaf: len(o.st.Deaf), Silent: maps.Clone(o.st.Silent)}
 	in.Seen = append(in.Seen, workflow.DeterministicKeys(o.st.Seen)...)
 	ctx, cancel := workflow.WithCancel(workflow.WithActivityOptions(o.ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 2 * time.Hour, HeartbeatTimeout: kit.Beat, WaitForCancellation: true, Summary: "watch for events",
@@ -123,8 +127,10 @@ func (o *outbox) watch() {
 			return // it was cancelled: the cursor stays
 		}
 		o.st.Standing, o.st.Limit, o.st.Per, o.st.RetryFor = out.Standing, out.Limit, out.Per, out.RetryFor
-		o.st.Problem, o.st.Deaf = kit.Cut(out.Problem, maxWord), out.Deaf
-		o.st.Cursor = out.Cursor
+		o.st.Problem, o.st.Deaf, o.st.Silent = kit.Cut(out.Problem, maxWord), out.Deaf, out.Silent
+		if out.Cursor.After(o.st.Cursor) {
+			o.st.Cursor = out.Cursor
+		}
 		for _, key := range workflow.DeterministicKeys(out.Seen) {
 			o.st.Seen[key] = out.Seen[key]
 		}
@@ -141,6 +147,21 @@ func (o *outbox) forget() {
 			delete(o.st.Seen, key)
 		}
 	}
+	over := len(o.st.Seen) - maxSeen
+	if over <= 0 {
+		return
+	}
+	// The cursor moves on, so that what is dropped is not found again.
+	all := workflow.DeterministicKeys(o.st.Seen)
+	slices.SortStableFunc(all, func(a, b string) int { return o.st.Seen[a].Compare(o.st.Seen[b]) })
+	last := o.st.Seen[all[over-1]]
+	for _, key := range all {
+		if !o.st.Seen[key].After(last) {
+			delete(o.st.Seen, key)
+		}
+	}
+	o.st.Cursor = last.Add(notices.Overlap)
+	o.st.Problem = fmt.Sprintf("more than %d events at once: what is listed late, from before %s, is not told", maxSeen, last.Format(time.RFC3339))
 }
 
 // plan asks a worker whom the oldest test reaches.
@@ -163,7 +184,12 @@ func (o *outbox) plan() {
 				protocol.NoticeFailed, out.Problem)
 			return
 		}
+		waiting := o.waiting()
 		for _, n := range out.Notices { // a test is not held back
+			if waiting++; waiting > maxWaiting {
+				o.done(n, protocol.NoticeFailed, tooMany)
+				continue
+			}
 			o.st.Messages = append(o.st.Messages, &Message{Channel: n.Channel, Person: n.Person, Notices: []protocol.Notice{n}, NextAt: in.Now})
 		}
 	})
@@ -198,6 +224,9 @@ func (o *outbox) attempt(m *Message, now time.Time) {
 		return
 	}
 	if m.Attempts == 0 {
+		if m.Digest { // it counts from now on: until then it holds back no other message
+			o.st.Recent[m.target()] = append(o.st.Recent[m.target()], now.UTC())
+		}
 		m.FirstAt, m.ID, m.Digest = now.UTC(), messageID(m.Notices), false
 	}
 	m.Attempts++

@@ -36,7 +36,8 @@ type State struct {
 	// Seen has the times of the events that can be found again.
 	Seen     map[string]time.Time `json:"seen,omitempty"`
 	Messages []*Message           `json:"messages,omitempty"` // that wait, the oldest first
-	// Recent has, for each channel and person, when messages were made.
+	// Recent has, for each channel and person, when messages were made, or
+	// first tried if they waited.
 	Recent map[string][]time.Time `json:"recent,omitempty"`
 	Done   []protocol.Notice      `json:"done,omitempty"` // the newest, the oldest first
 	Older  int                    `json:"older,omitempty"`
@@ -52,6 +53,8 @@ type State struct {
 	RetryFor time.Duration           `json:"retry_for,omitempty"`
 	Problem  string                  `json:"problem,omitempty"`
 	Deaf     []string                `json:"deaf,omitempty"`
+	// Silent has what does not answer, and since when.
+	Silent map[string]time.Time `json:"silent,omitempty"`
 }
 
 // A Message has notices for one person by one channel. Once it was tried, no notice is added.
@@ -64,6 +67,7 @@ type Message struct {
 	FirstAt  time.Time         `json:"first_at,omitzero"`
 	NextAt   time.Time         `json:"next_at"`
 	Digest   bool              `json:"digest,omitempty"` // takes more notices
+	Above    bool              `json:"above,omitempty"`  // due when it is only because of the limit
 	Why      string            `json:"why,omitempty"`    // of the newest attempt
 
 	sending bool
@@ -78,6 +82,6 @@ const (
 	maxDigest  = 500  // notices in a message
 	maxSending = 20
 	maxTests   = 20
-	maxSeen    = 20_000
+	maxSeen    = 5000 // keys: they go to each watcher, too
 	maxWord    = 200
 )

@@ -15,10 +15,9 @@ import (
 // take makes messages of new notices.
 func (o *outbox) take(all []protocol.Notice) {
 	now := workflow.Now(o.ctx).UTC()
-	waiting := 0
+	waiting := o.waiting()
 	known := map[string]bool{}
 	for _, m := range o.st.Messages {
-		waiting += len(m.Notices)
 		for _, n := range m.Notices {
 			known[n.ID] = true
 		}
@@ -33,7 +32,7 @@ func (o *outbox) take(all []protocol.Notice) {
 			o.done(n, n.State, n.Reason)
 			continue
 		case waiting >= maxWaiting:
-			o.done(n, protocol.NoticeFailed, fmt.Sprintf("%d notices wait already: see why with ctl notify log", maxWaiting))
+			o.done(n, protocol.NoticeFailed, tooMany)
 			continue
 		}
 		known[n.ID] = true
@@ -49,44 +48,60 @@ func (o *outbox) take(all []protocol.Notice) {
 	}
 }
 
+var tooMany = fmt.Sprintf("%d notices wait already: see why with ctl notify log", maxWaiting)
+
+// waiting returns how many notices wait.
+func (o *outbox) waiting() (n int) {
+	for _, m := range o.st.Messages {
+		n += len(m.Notices)
+	}
+	return n
+}
+
 // group makes messages of notices for one person by one channel, which may be sent at one time.
 func (o *outbox) group(all []protocol.Notice, now time.Time) {
 	first := &Message{Channel: all[0].Channel, Person: all[0].Person}
 	target := first.target()
-	o.st.Recent[target] = slices.DeleteFunc(o.st.Recent[target], func(t time.Time) bool { return now.Sub(t) >= o.st.Per })
-	due := now
-	if held := all[0].NotBefore; held.After(now) {
-		due = held
-	} else if recent := o.st.Recent[target]; len(recent)+len(all) <= o.st.Limit {
+	o.st.Recent[target] = slices.DeleteFunc(o.st.Recent[target], func(t time.Time) bool { return now.Sub(t) >= o.st.Per || t.After(now) })
+	recent := o.st.Recent[target]
+	held := all[0].NotBefore
+	if !held.After(now) && len(recent)+len(all) <= o.st.Limit {
 		for _, n := range all {
 			o.st.Messages = append(o.st.Messages, &Message{Channel: n.Channel, Person: n.Person, Notices: []protocol.Notice{n}, NextAt: now})
 			o.st.Recent[target] = append(o.st.Recent[target], now)
 		}
 		return
-	} else if len(recent) >= o.st.Limit && len(recent) > 0 {
-		due = recent[len(recent)-o.st.Limit].Add(o.st.Per)
 	}
 	for _, n := range all {
-		if due.After(now) {
-			n.NotBefore = due
+		var m *Message
+		if held.After(now) {
+			m = o.digest(target, func(m *Message) bool { return m.NextAt.Equal(held) })
+		} else {
+			m = o.digest(target, func(m *Message) bool { return m.Above })
+		}
+		if m == nil {
+			m = &Message{Channel: n.Channel, Person: n.Person, NextAt: now, Digest: true}
+			if held.After(now) {
+				m.NextAt = held
+			} else if m.Above = true; len(recent) >= o.st.Limit && len(recent) > 0 {
+				m.NextAt = recent[len(recent)-o.st.Limit].Add(o.st.Per)
+			}
+			o.st.Messages = append(o.st.Messages, m)
+		}
+		if m.NextAt.After(now) {
+			n.NotBefore = m.NextAt
 			if n.Reason == "" {
 				n.Reason = fmt.Sprintf("more than %d messages in %s: sent together", o.st.Limit, o.st.Per)
 			}
-		}
-		m := o.digest(target, due)
-		if m == nil {
-			m = &Message{Channel: n.Channel, Person: n.Person, NextAt: due, Digest: true}
-			o.st.Messages = append(o.st.Messages, m)
-			o.st.Recent[target] = append(o.st.Recent[target], due)
 		}
 		m.Notices = append(m.Notices, n)
 	}
 }
 
-// digest returns a message that takes one more notice and is sent at a time, or nil.
-func (o *outbox) digest(target string, due time.Time) *Message {
+// digest returns a message that takes one more notice, or nil.
+func (o *outbox) digest(target string, fits func(*Message) bool) *Message {
 	for _, m := range o.st.Messages {
-		if m.Digest && m.Attempts == 0 && m.target() == target && m.NextAt.Equal(due) && len(m.Notices) < maxDigest {
+		if m.Digest && m.Attempts == 0 && m.target() == target && len(m.Notices) < maxDigest && fits(m) {
 			return m
 		}
 	}
