@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/login"
 )
 
 // A Person is somebody who has proved to another part of this process who they are, such as
@@ -60,6 +62,19 @@ func (i Insider) Counts(p Person) error {
 	}
 	_, err := i.s.callers.vouched(&p)
 	return err
+}
+
+// Admits says why a person whom the issuer of logins named may not log in, or returns nil. It
+// judges them as a login at the API does, also by what the access file lets the certificate
+// key of this worker say (authorities). The error wraps one of login's if it is not of Counts.
+func (i Insider) Admits(p Person) error {
+	if err := i.Counts(p); err != nil {
+		return err
+	}
+	if i.s.opts.Login == nil {
+		return fmt.Errorf("%w: people do not log in at this worker", login.ErrRefused)
+	}
+	return i.s.opts.Login.Admits(login.Person{Principal: p.Principal, Groups: p.Groups})
 }
 
 // insideOf returns for whom this process makes a request, or nil if it came from outside.

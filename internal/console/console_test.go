@@ -77,6 +77,7 @@ type fakeAPI struct {
 	sent    []string
 	may     func(who string, verb access.Verb) bool
 	revoked bool
+	refuses error // of a login at the issuer
 }
 
 func (f *fakeAPI) Inside(p api.Person) http.Handler {
@@ -105,6 +106,13 @@ func (f *fakeAPI) Counts(api.Person) error {
 		return fmt.Errorf("ann is revoked")
 	}
 	return nil
+}
+
+func (f *fakeAPI) Admits(p api.Person) error {
+	if f.refuses != nil {
+		return f.refuses
+	}
+	return f.Counts(p)
 }
 
 const host = "127.0.0.1:9999"

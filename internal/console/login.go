@@ -168,8 +168,8 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	person := api.Person{Principal: who.Principal, Groups: who.Groups}
-	if err := c.opts.API.Counts(person); err != nil {
-		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error()}, &loginView{})
+	if err := c.opts.API.Admits(person); err != nil {
+		c.failLogin(w, r, err)
 		return
 	}
 	back := ownPath(c.logins.PopString(r.Context(), backOf))
@@ -183,7 +183,10 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, err error) {
 	p := &Problem{Status: http.StatusInternalServerError, Detail: "nobody can log in now", Hint: "the worker's log says why"}
+	var refused *api.Error
 	switch {
+	case errors.As(err, &refused):
+		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
 	case errors.Is(err, login.ErrRefused), errors.Is(err, login.ErrBadInput):
 		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
 	case errors.Is(err, login.ErrIssuer):
