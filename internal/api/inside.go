@@ -30,9 +30,15 @@ func Insiders(s *Server) Insider { return Insider{s} }
 
 // Inside returns the API for requests that this process itself makes for a person. They are
 // judged and recorded as the person's own; only their proof is p. Without an authority, whoever
-// the caller lets in is the owner of the stack.
+// the caller lets in is the owner of the stack, and has no principal.
 func (i Insider) Inside(p Person) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.s.opts.Authority == nil {
+			if err := i.Counts(p); err != nil {
+				failAt(i.s, w, r, err)
+				return
+			}
+		}
 		i.s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, &p)))
 	})
 }
@@ -41,7 +47,7 @@ func (i Insider) Inside(p Person) http.Handler {
 // session is empty. It is for what a page offers; each request is judged again.
 func (i Insider) May(ctx context.Context, p Person, verb access.Verb, session string) bool {
 	if i.s.opts.Authority == nil {
-		return true
+		return i.Counts(p) == nil
 	}
 	c, err := i.s.callers.vouched(&p)
 	if err != nil {
@@ -57,11 +63,23 @@ func (i Insider) May(ctx context.Context, p Person, verb access.Verb, session st
 
 // Counts says why a person who has logged in does not count, or returns nil.
 func (i Insider) Counts(p Person) error {
-	if i.s.opts.Authority == nil {
-		return nil
+	if i.s.opts.Authority != nil {
+		_, err := i.s.callers.vouched(&p)
+		return err
 	}
-	_, err := i.s.callers.vouched(&p)
-	return err
+	if p.Holds != nil {
+		if why := p.Holds(); why != "" {
+			return uncounted(errors.New(why))
+		}
+	}
+	if p.Principal != "" {
+		return uncounted(errors.New("it was made under another authority"))
+	}
+	return nil
+}
+
+func uncounted(why error) error {
+	return problem(http.StatusUnauthorized, ErrUnauthorized, "this login does not count: %v", why).hinted("log in again")
 }
 
 // Admits says why a person whom the issuer of logins named may not log in, or returns nil. It
@@ -104,7 +122,7 @@ func (j *callers) vouched(p *Person) (*caller, error) {
 		err = errors.New(why)
 	}
 	if err != nil {
-		return c, problem(http.StatusUnauthorized, ErrUnauthorized, "this login does not count: %v", err).hinted("log in again")
+		return c, uncounted(err)
 	}
 	return c, nil
 }
