@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -77,12 +78,18 @@ type fakeAPI struct {
 	sent    []string
 	may     func(who string, verb access.Verb) bool
 	revoked bool
-	refuses error // of a login at the issuer
+	refuses error         // of a login at the issuer
+	streams chan struct{} // closed when a stream begins, which lasts as long as its request
 }
 
 func (f *fakeAPI) Inside(p api.Person) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := r.Method + " " + r.URL.Path
+		if f.streams != nil && strings.HasSuffix(at, "/events") {
+			close(f.streams)
+			<-r.Context().Done()
+			return
+		}
 		if r.Method == http.MethodPost {
 			var b strings.Builder
 			_ = r.Write(&b)
@@ -101,7 +108,12 @@ func (f *fakeAPI) May(_ context.Context, p api.Person, verb access.Verb, _ strin
 	return f.may == nil || f.may(p.Principal, verb)
 }
 
-func (f *fakeAPI) Counts(api.Person) error {
+func (f *fakeAPI) Counts(p api.Person) error {
+	if p.Holds != nil {
+		if why := p.Holds(); why != "" {
+			return errors.New(why)
+		}
+	}
 	if f.revoked {
 		return fmt.Errorf("ann is revoked")
 	}
