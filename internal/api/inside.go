@@ -95,6 +95,25 @@ func (i Insider) Admits(p Person) error {
 	return i.s.opts.Login.Admits(login.Person{Principal: p.Principal, Groups: p.Groups})
 }
 
+// LoggedIn records that a person has logged in at the console, or was refused that. how says
+// by what. A refusal may be of somebody who is not known. err is not to be an error of the
+// issuer or of this worker, as these are no refusals.
+func (i Insider) LoggedIn(p Person, how string, err error) {
+	if err != nil {
+		recordRefusal(&i.s.opts, audit.ConsoleLogin, "by "+how+": "+err.Error(), &login.Denied{Err: err, Person: login.Person{Principal: p.Principal, Groups: p.Groups}})
+		return
+	}
+	var c *caller
+	if p.Principal != "" {
+		c = &caller{principal: p.Principal}
+	}
+	reason := "login at the console by " + how
+	if len(p.Groups) > 0 {
+		reason += fmt.Sprintf(", groups %v", p.Groups)
+	}
+	accepted(&i.s.opts, c, audit.ConsoleLogin, loginObject, reason)
+}
+
 // insideOf returns for whom this process makes a request, or nil if it came from outside.
 func insideOf(r *http.Request) *Person {
 	p, _ := r.Context().Value(insideKey{}).(*Person)

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/login"
 )
 
@@ -56,5 +57,38 @@ func TestALoginOfAPersonIsNotTheOwnersWithoutAnAuthority(t *testing.T) {
 		if (w.Code == http.StatusOK) != c.counts || !c.counts && w.Code != http.StatusUnauthorized {
 			t.Errorf("a request of %+v is answered %d: %s", c.who, w.Code, w.Body)
 		}
+	}
+}
+
+func TestLoginsFromInsideAreOnRecord(t *testing.T) {
+	var principals, strangers journal
+	l := &law{a: accessFile(t, "")}
+	in := Insiders(serve(t, func(o *Options) { o.Authority, o.Record, o.RecordStranger = l, principals.add, strangers.add }).server)
+	dora := Person{Principal: "dora@example.com", Groups: []string{"ops"}}
+	in.LoggedIn(dora, "the issuer", nil)
+	in.LoggedIn(dora, "the issuer", errors.New("she is revoked"))
+	in.LoggedIn(Person{}, "a link", errors.New("it was used"))
+	known, unknown := principals.take(), strangers.take()
+	if len(known) != 2 || len(unknown) != 1 {
+		t.Fatalf("on record: %+v, and of strangers %+v", known, unknown)
+	}
+	for _, r := range append(known, unknown...) {
+		if r.Verb != audit.ConsoleLogin || r.Object != "login" || r.Access != l.a.Digest {
+			t.Errorf("on record: %+v", r)
+		}
+	}
+	if r := known[0]; r.Principal != dora.Principal || r.Outcome != audit.Accepted || r.Source != audit.Workflow || !strings.Contains(r.Reason, "the issuer, groups [ops]") {
+		t.Errorf("a login: %+v", r)
+	}
+	if r := known[1]; r.Principal != dora.Principal || r.Outcome != audit.Refused || !strings.Contains(r.Reason, "revoked") {
+		t.Errorf("a refused login: %+v", r)
+	}
+	if r := unknown[0]; r.Principal != "" || r.Outcome != audit.Refused || !strings.Contains(r.Reason, "a link: it was used") {
+		t.Errorf("a refused login of a stranger: %+v", r)
+	}
+	owner := Insiders(serve(t, func(o *Options) { o.Record = principals.add }).server)
+	owner.LoggedIn(Person{}, "a link", nil)
+	if all := principals.take(); len(all) != 1 || all[0].Principal != "" || all[0].Outcome != audit.Accepted || all[0].Source != audit.Unix {
+		t.Errorf("a login of the owner: %+v", all)
 	}
 }

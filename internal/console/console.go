@@ -26,6 +26,8 @@ type API interface {
 	Counts(p api.Person) error
 	// Admits is Counts for somebody whom the issuer has just named.
 	Admits(p api.Person) error
+	// LoggedIn records a login or, with err, that it was refused.
+	LoggedIn(p api.Person, how string, err error)
 }
 
 // Options configure a Console.

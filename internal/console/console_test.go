@@ -78,6 +78,7 @@ type fakeAPI struct {
 	sent    []string
 	may     func(who string, verb access.Verb) bool
 	revoked bool
+	logins  []string      // on record
 	refuses error         // of a login at the issuer
 	streams chan struct{} // closed when a stream begins, which lasts as long as its request
 }
@@ -127,6 +128,10 @@ func (f *fakeAPI) Admits(p api.Person) error {
 	return f.Counts(p)
 }
 
+func (f *fakeAPI) LoggedIn(p api.Person, how string, err error) {
+	f.logins = append(f.logins, fmt.Sprintf("%s by %s: %v", p.Principal, how, err))
+}
+
 const host = "127.0.0.1:9999"
 
 var linkSecret = []byte(strings.Repeat("k", 32))
@@ -172,7 +177,8 @@ func loggedIn(t *testing.T, c *Console, who string) (cookie string) {
 }
 
 func TestALinkWorksOnceAndNotForLong(t *testing.T) {
-	c := newConsole(&fakeAPI{})
+	f := &fakeAPI{}
+	c := newConsole(f)
 	token, _ := NewLink(linkSecret, "ann", time.Now())
 	old, _ := NewLink(linkSecret, "ann", time.Now().Add(-LinkLife-time.Second))
 	far, _ := NewLink(linkSecret, "ann", time.Now().Add(time.Hour))
@@ -187,6 +193,10 @@ func TestALinkWorksOnceAndNotForLong(t *testing.T) {
 	}
 	if w := ask(c, "GET", LinkPath+"?token="+token, "", nil); w.Code != http.StatusForbidden {
 		t.Errorf("the link works twice: %d", w.Code)
+	}
+	refused := " by a one-time link: " + errLink.Error()
+	if n := len(f.logins); n != 8 || f.logins[0] != refused || f.logins[6] != "ann by a one-time link: <nil>" || f.logins[7] != refused {
+		t.Errorf("on record: %q", f.logins)
 	}
 }
 

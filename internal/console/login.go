@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -21,6 +22,12 @@ const (
 )
 
 const loginWait = time.Minute
+
+// How people log in, for the records.
+const (
+	byLink   = "a one-time link"
+	byIssuer = "the issuer"
+)
 
 // A loginView is the page for people who have not logged in.
 type loginView struct {
@@ -108,6 +115,7 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	person := api.Person{Principal: who}
 	if err == nil {
 		if cerr := c.opts.API.Counts(person); cerr != nil {
+			c.opts.API.LoggedIn(person, byLink, cerr)
 			c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: cerr.Error(), Hint: "with authority: required, ctl ui needs principal in its config"}, &loginView{})
 			return
 		}
@@ -115,11 +123,13 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, errLink):
+		c.opts.API.LoggedIn(api.Person{}, byLink, err)
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error(), Hint: "`ctl ui` prints another one"}, &loginView{})
 	case err != nil:
 		c.opts.Logger.Error("nobody can log in at the console", "err", err)
 		c.showLogin(w, r, http.StatusServiceUnavailable, &Problem{Status: http.StatusServiceUnavailable, Detail: "nobody can log in now", Hint: "the worker's log says why"}, &loginView{})
 	default:
+		c.opts.API.LoggedIn(person, byLink, nil)
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	}
 }
@@ -135,12 +145,12 @@ func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	to, flow, err := c.opts.Login.Begin(ctx, c.callback())
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
 	raw, err := json.Marshal(flow)
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
 	c.logins.Put(r.Context(), flowOf, string(raw))
@@ -157,6 +167,7 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if said := q.Get("error"); said != "" {
+		c.opts.API.LoggedIn(api.Person{}, byIssuer, fmt.Errorf("the issuer refused it: %q", cut(said, 100)))
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "the issuer refused the login: " + cut(said, 100)}, &loginView{})
 		return
 	}
@@ -164,24 +175,27 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	who, err := c.opts.Login.Finish(ctx, c.callback(), flow, q.Get("code"))
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
 	person := api.Person{Principal: who.Principal, Groups: who.Groups}
 	if err := c.opts.API.Admits(person); err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, person, err)
 		return
 	}
 	back := ownPath(c.logins.PopString(r.Context(), backOf))
 	if err := c.logIn(r.Context(), person); err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, person, err)
 		return
 	}
+	c.opts.API.LoggedIn(person, byIssuer, nil)
 	c.opts.Logger.Info("login at the console", "principal", who.Principal, "groups", who.Groups)
 	http.Redirect(w, r, back, http.StatusSeeOther)
 }
 
-func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, err error) {
+// failLogin answers a login that failed, of a person if the issuer has named one, and records
+// it if it was refused.
+func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, who api.Person, err error) {
 	p := &Problem{Status: http.StatusInternalServerError, Detail: "nobody can log in now", Hint: "the worker's log says why"}
 	var refused *api.Error
 	switch {
@@ -191,6 +205,9 @@ func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, err error) {
 		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
 	case errors.Is(err, login.ErrIssuer):
 		p = &Problem{Status: http.StatusBadGateway, Detail: err.Error(), Hint: "try again when the issuer answers"}
+	}
+	if p.Status == http.StatusForbidden {
+		c.opts.API.LoggedIn(who, byIssuer, err)
 	}
 	c.opts.Logger.Warn("login at the console failed", "err", err)
 	c.showLogin(w, r, p.Status, p, &loginView{})
