@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,11 +16,46 @@ import (
 	"fairlead.dev/fairlead/internal/login"
 )
 
-// flowOf is the value of a login that has begun at the issuer, and backOf where it leads.
+// A begun is a login that has begun at the issuer. The browser keeps it in a cookie of its
+// own, so that a stranger who begins many fills no store. Nobody has to sign it: whoever
+// writes it can only finish what that browser began.
+type begun struct {
+	login.Flow
+	Back string `json:"back"`
+}
+
 const (
-	flowOf = "flow"
-	backOf = "back"
+	// beginLife is how long people may take at the issuer.
+	beginLife = 10 * time.Minute
+	// maxBegun bounds the cookie, of which browsers keep 4096 bytes with its name.
+	maxBegun = 3800
 )
+
+func (c *Console) flowCookie(value string, life time.Duration) *http.Cookie {
+	k := &http.Cookie{Name: c.opts.Cookie + "-flow", Value: value, Path: "/", HttpOnly: true, Secure: c.opts.TLS, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
+	if value == "" {
+		k.MaxAge = -1
+	}
+	return k
+}
+
+func packBegun(b begun) (string, error) {
+	raw, err := json.Marshal(b)
+	if value := base64.RawURLEncoding.EncodeToString(raw); err != nil || len(value) <= maxBegun || b.Back == "/" {
+		return value, err
+	}
+	b.Back = "/"
+	return packBegun(b)
+}
+
+func (c *Console) begunBy(r *http.Request) (b begun, ok bool) {
+	k, err := r.Cookie(c.opts.Cookie + "-flow")
+	if err != nil {
+		return b, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(k.Value)
+	return b, err == nil && json.Unmarshal(raw, &b) == nil && b.State != ""
+}
 
 const loginWait = time.Minute
 
@@ -141,6 +177,11 @@ func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
 		c.showLogin(w, r, http.StatusNotFound, &Problem{Status: http.StatusNotFound, Detail: "nobody logs in at an issuer here"}, &loginView{})
 		return
 	}
+	back := ownPath(r.URL.Query().Get("back"))
+	if who, ok := c.person(r.Context()); ok && c.opts.API.Counts(who) == nil {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
 	defer cancel()
 	to, flow, err := c.opts.Login.Begin(ctx, c.callback())
@@ -148,21 +189,22 @@ func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
 		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
-	raw, err := json.Marshal(flow)
+	value, err := packBegun(begun{flow, back})
 	if err != nil {
 		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
-	c.logins.Put(r.Context(), flowOf, string(raw))
-	c.logins.Put(r.Context(), backOf, ownPath(r.URL.Query().Get("back")))
+	http.SetCookie(w, c.flowCookie(value, beginLife))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
-	var flow login.Flow
-	raw := c.logins.PopString(r.Context(), flowOf)
+	flow, ok := c.begunBy(r)
 	q := r.URL.Query()
-	if c.opts.Login == nil || raw == "" || json.Unmarshal([]byte(raw), &flow) != nil || q.Get("state") != flow.State {
+	if ok {
+		http.SetCookie(w, c.flowCookie("", 0))
+	}
+	if c.opts.Login == nil || !ok || q.Get("state") != flow.State {
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "this browser began no such login, or began another one since", Hint: "log in again"}, &loginView{})
 		return
 	}
@@ -173,7 +215,7 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
 	defer cancel()
-	who, err := c.opts.Login.Finish(ctx, c.callback(), flow, q.Get("code"))
+	who, err := c.opts.Login.Finish(ctx, c.callback(), flow.Flow, q.Get("code"))
 	if err != nil {
 		c.failLogin(w, r, api.Person{}, err)
 		return
@@ -183,14 +225,13 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		c.failLogin(w, r, person, err)
 		return
 	}
-	back := ownPath(c.logins.PopString(r.Context(), backOf))
 	if err := c.logIn(r.Context(), person); err != nil {
 		c.failLogin(w, r, person, err)
 		return
 	}
 	c.opts.API.LoggedIn(person, byIssuer, nil)
 	c.opts.Logger.Info("login at the console", "principal", who.Principal, "groups", who.Groups)
-	http.Redirect(w, r, back, http.StatusSeeOther)
+	http.Redirect(w, r, ownPath(flow.Back), http.StatusSeeOther)
 }
 
 // failLogin answers a login that failed, of a person if the issuer has named one, and records
