@@ -3,10 +3,12 @@ package api
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/login"
 )
 
 // A Person is somebody who has proved to another part of this process who they are, such as
@@ -28,9 +30,15 @@ func Insiders(s *Server) Insider { return Insider{s} }
 
 // Inside returns the API for requests that this process itself makes for a person. They are
 // judged and recorded as the person's own; only their proof is p. Without an authority, whoever
-// the caller lets in is the owner of the stack.
+// the caller lets in is the owner of the stack, and has no principal.
 func (i Insider) Inside(p Person) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if i.s.opts.Authority == nil {
+			if err := i.Counts(p); err != nil {
+				failAt(i.s, w, r, err)
+				return
+			}
+		}
 		i.s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), insideKey{}, &p)))
 	})
 }
@@ -39,7 +47,7 @@ func (i Insider) Inside(p Person) http.Handler {
 // session is empty. It is for what a page offers; each request is judged again.
 func (i Insider) May(ctx context.Context, p Person, verb access.Verb, session string) bool {
 	if i.s.opts.Authority == nil {
-		return true
+		return i.Counts(p) == nil
 	}
 	c, err := i.s.callers.vouched(&p)
 	if err != nil {
@@ -55,11 +63,55 @@ func (i Insider) May(ctx context.Context, p Person, verb access.Verb, session st
 
 // Counts says why a person who has logged in does not count, or returns nil.
 func (i Insider) Counts(p Person) error {
-	if i.s.opts.Authority == nil {
-		return nil
+	if i.s.opts.Authority != nil {
+		_, err := i.s.callers.vouched(&p)
+		return err
 	}
-	_, err := i.s.callers.vouched(&p)
-	return err
+	if p.Holds != nil {
+		if why := p.Holds(); why != "" {
+			return uncounted(errors.New(why))
+		}
+	}
+	if p.Principal != "" {
+		return uncounted(errors.New("it was made under another authority"))
+	}
+	return nil
+}
+
+func uncounted(why error) error {
+	return problem(http.StatusUnauthorized, ErrUnauthorized, "this login does not count: %v", why).hinted("log in again")
+}
+
+// Admits says why a person whom the issuer of logins named may not log in, or returns nil. It
+// judges them as a login at the API does, also by what the access file lets the certificate
+// key of this worker say (authorities). The error wraps one of login's if it is not of Counts.
+func (i Insider) Admits(p Person) error {
+	if err := i.Counts(p); err != nil {
+		return err
+	}
+	if i.s.opts.Login == nil {
+		return fmt.Errorf("%w: people do not log in at this worker", login.ErrRefused)
+	}
+	return i.s.opts.Login.Admits(login.Person{Principal: p.Principal, Groups: p.Groups})
+}
+
+// LoggedIn records that a person has logged in at the console, or was refused that. how says
+// by what. A refusal may be of somebody who is not known. err is not to be an error of the
+// issuer or of this worker, as these are no refusals.
+func (i Insider) LoggedIn(p Person, how string, err error) {
+	if err != nil {
+		recordRefusal(&i.s.opts, audit.ConsoleLogin, "by "+how+": "+err.Error(), &login.Denied{Err: err, Person: login.Person{Principal: p.Principal, Groups: p.Groups}})
+		return
+	}
+	var c *caller
+	if p.Principal != "" {
+		c = &caller{principal: p.Principal}
+	}
+	reason := "login at the console by " + how
+	if len(p.Groups) > 0 {
+		reason += fmt.Sprintf(", groups %v", p.Groups)
+	}
+	accepted(&i.s.opts, c, audit.ConsoleLogin, loginObject, reason)
 }
 
 // insideOf returns for whom this process makes a request, or nil if it came from outside.
@@ -89,7 +141,7 @@ func (j *callers) vouched(p *Person) (*caller, error) {
 		err = errors.New(why)
 	}
 	if err != nil {
-		return c, problem(http.StatusUnauthorized, ErrUnauthorized, "this login does not count: %v", err).hinted("log in again")
+		return c, uncounted(err)
 	}
 	return c, nil
 }

@@ -21,6 +21,9 @@ type Logins interface {
 	Settings() login.Settings
 	// Certify's error wraps one of login's.
 	Certify(ctx context.Context, r login.Request) (login.Certificate, error)
+	// Admits says why a person would get no certificate that counts. Its error wraps one of
+	// login's.
+	Admits(who login.Person) error
 }
 
 // ErrIssuer is the kind of an error: the issuer of logins does not answer.

@@ -35,6 +35,13 @@ func (d *desk) Certify(_ context.Context, r login.Request) (login.Certificate, e
 	return login.Certificate{Principal: "dora@example.com", Certificate: "line"}, d.err
 }
 
+func (d *desk) Admits(who login.Person) error {
+	if who.Principal == "dora@example.com" {
+		return d.err
+	}
+	return fmt.Errorf("%w: by the access file, a certificate for %s would not count", login.ErrRefused, who.Principal)
+}
+
 // overTLS starts a server that demands a token and returns clients with and without it.
 func overTLS(t *testing.T, change func(*Options)) (b *bench, with, without *Client) {
 	t.Helper()

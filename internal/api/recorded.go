@@ -92,7 +92,13 @@ func refusedLogin(o *Options, why, told error) {
 	if !errors.As(told, &e) || e.Kind != ErrBadInput && e.Kind != ErrRefused {
 		return
 	}
-	rec := audit.Record{Source: audit.Workflow, Verb: audit.CertificateIssue, Object: loginObject, Outcome: audit.Refused, Reason: e.Message, Access: inForce(o)}
+	recordRefusal(o, audit.CertificateIssue, e.Message, why)
+}
+
+// recordRefusal records a login that was refused for a reason, which a *login.Denied in why
+// says more about.
+func recordRefusal(o *Options, verb, reason string, why error) {
+	rec := audit.Record{Source: audit.Workflow, Verb: verb, Object: loginObject, Outcome: audit.Refused, Reason: reason, Access: inForce(o)}
 	if len(rec.Reason) > maxLoginReason {
 		rec.Reason = strings.ToValidUTF8(rec.Reason[:maxLoginReason], "") + "…"
 	}

@@ -40,6 +40,7 @@ const (
 	CredentialDead   = "credential.dead"   // a seed became dead
 	CredentialRevive = "credential.revive" // a suspect or dead seed was seen to work
 	CertificateIssue = "certificate.issue" // a worker signed a certificate for a person or an API token
+	ConsoleLogin     = "console.login"     // a person logged in at the console
 	APIRequest       = "api.request"       // a request to a worker that needs no right
 	Omitted          = "audit.omitted"     // records that were too many are not kept, but counted
 )

@@ -24,6 +24,10 @@ type API interface {
 	Inside(p api.Person) http.Handler
 	May(ctx context.Context, p api.Person, verb access.Verb, session string) bool
 	Counts(p api.Person) error
+	// Admits is Counts for somebody whom the issuer has just named.
+	Admits(p api.Person) error
+	// LoggedIn records a login or, with err, that it was refused.
+	LoggedIn(p api.Person, how string, err error)
 }
 
 // Options configure a Console.

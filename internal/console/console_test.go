@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -77,11 +78,19 @@ type fakeAPI struct {
 	sent    []string
 	may     func(who string, verb access.Verb) bool
 	revoked bool
+	logins  []string      // on record
+	refuses error         // of a login at the issuer
+	streams chan struct{} // closed when a stream begins, which lasts as long as its request
 }
 
 func (f *fakeAPI) Inside(p api.Person) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at := r.Method + " " + r.URL.Path
+		if f.streams != nil && strings.HasSuffix(at, "/events") {
+			close(f.streams)
+			<-r.Context().Done()
+			return
+		}
 		if r.Method == http.MethodPost {
 			var b strings.Builder
 			_ = r.Write(&b)
@@ -100,11 +109,27 @@ func (f *fakeAPI) May(_ context.Context, p api.Person, verb access.Verb, _ strin
 	return f.may == nil || f.may(p.Principal, verb)
 }
 
-func (f *fakeAPI) Counts(api.Person) error {
+func (f *fakeAPI) Counts(p api.Person) error {
+	if p.Holds != nil {
+		if why := p.Holds(); why != "" {
+			return errors.New(why)
+		}
+	}
 	if f.revoked {
 		return fmt.Errorf("ann is revoked")
 	}
 	return nil
+}
+
+func (f *fakeAPI) Admits(p api.Person) error {
+	if f.refuses != nil {
+		return f.refuses
+	}
+	return f.Counts(p)
+}
+
+func (f *fakeAPI) LoggedIn(p api.Person, how string, err error) {
+	f.logins = append(f.logins, fmt.Sprintf("%s by %s: %v", p.Principal, how, err))
 }
 
 const host = "127.0.0.1:9999"
@@ -152,7 +177,8 @@ func loggedIn(t *testing.T, c *Console, who string) (cookie string) {
 }
 
 func TestALinkWorksOnceAndNotForLong(t *testing.T) {
-	c := newConsole(&fakeAPI{})
+	f := &fakeAPI{}
+	c := newConsole(f)
 	token, _ := NewLink(linkSecret, "ann", time.Now())
 	old, _ := NewLink(linkSecret, "ann", time.Now().Add(-LinkLife-time.Second))
 	far, _ := NewLink(linkSecret, "ann", time.Now().Add(time.Hour))
@@ -167,6 +193,10 @@ func TestALinkWorksOnceAndNotForLong(t *testing.T) {
 	}
 	if w := ask(c, "GET", LinkPath+"?token="+token, "", nil); w.Code != http.StatusForbidden {
 		t.Errorf("the link works twice: %d", w.Code)
+	}
+	refused := " by a one-time link: " + errLink.Error()
+	if n := len(f.logins); n != 8 || f.logins[0] != refused || f.logins[6] != "ann by a one-time link: <nil>" || f.logins[7] != refused {
+		t.Errorf("on record: %q", f.logins)
 	}
 }
 

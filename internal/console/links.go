@@ -59,6 +59,18 @@ type links struct {
 	now   func() time.Time
 }
 
+// A onceStore says whether it keeps what is created: if it does not, CreateOnce fails, and no
+// link works. *[store.Store] is one.
+type onceStore interface {
+	CreateOnce(ctx context.Context, key string, data []byte) error
+}
+
+var _ onceStore = (*store.Store)(nil)
+
+// usedKept is how long the store has a used link after its end, for workers whose clocks are
+// late.
+const usedKept = 24 * time.Hour
+
 // redeem returns whom a link logs in.
 func (l *links) redeem(ctx context.Context, token string) (principal string, err error) {
 	if l.key == nil || len(token) > 2*(linkHead+maxPrincipal+sha256.Size) {
@@ -80,8 +92,12 @@ func (l *links) redeem(ctx context.Context, token string) (principal string, err
 	if now := l.now(); !now.Before(end) || end.Sub(now) > LinkLife {
 		return "", errLink
 	}
-	used := []byte(end.Add(time.Minute).UTC().Format(time.RFC3339) + "\n")
-	switch err := l.store.Create(ctx, linkKeys+hex.EncodeToString(signed[:16]), used); {
+	used := []byte(end.Add(usedKept).UTC().Format(time.RFC3339) + "\n")
+	create := l.store.Create
+	if s, ok := l.store.(onceStore); ok {
+		create = s.CreateOnce
+	}
+	switch err := create(ctx, linkKeys+hex.EncodeToString(signed[:16]), used); {
 	case errors.Is(err, store.ErrExists):
 		return "", errLink
 	case err != nil:

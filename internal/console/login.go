@@ -2,8 +2,10 @@ package console
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/url"
 	"slices"
@@ -14,13 +16,54 @@ import (
 	"fairlead.dev/fairlead/internal/login"
 )
 
-// flowOf is the value of a login that has begun at the issuer, and backOf where it leads.
+// A begun is a login that has begun at the issuer. The browser keeps it in a cookie of its
+// own, so that a stranger who begins many fills no store. Nobody has to sign it: whoever
+// writes it can only finish what that browser began.
+type begun struct {
+	login.Flow
+	Back string `json:"back"`
+}
+
 const (
-	flowOf = "flow"
-	backOf = "back"
+	// beginLife is how long people may take at the issuer.
+	beginLife = 10 * time.Minute
+	// maxBegun bounds the cookie, of which browsers keep 4096 bytes with its name.
+	maxBegun = 3800
 )
 
+func (c *Console) flowCookie(value string, life time.Duration) *http.Cookie {
+	k := &http.Cookie{Name: c.opts.Cookie + "-flow", Value: value, Path: "/", HttpOnly: true, Secure: c.opts.TLS, SameSite: http.SameSiteLaxMode, MaxAge: int(life.Seconds())}
+	if value == "" {
+		k.MaxAge = -1
+	}
+	return k
+}
+
+func packBegun(b begun) (string, error) {
+	raw, err := json.Marshal(b)
+	if value := base64.RawURLEncoding.EncodeToString(raw); err != nil || len(value) <= maxBegun || b.Back == "/" {
+		return value, err
+	}
+	b.Back = "/"
+	return packBegun(b)
+}
+
+func (c *Console) begunBy(r *http.Request) (b begun, ok bool) {
+	k, err := r.Cookie(c.opts.Cookie + "-flow")
+	if err != nil {
+		return b, false
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(k.Value)
+	return b, err == nil && json.Unmarshal(raw, &b) == nil && b.State != ""
+}
+
 const loginWait = time.Minute
+
+// How people log in, for the records.
+const (
+	byLink   = "a one-time link"
+	byIssuer = "the issuer"
+)
 
 // A loginView is the page for people who have not logged in.
 type loginView struct {
@@ -108,6 +151,7 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	person := api.Person{Principal: who}
 	if err == nil {
 		if cerr := c.opts.API.Counts(person); cerr != nil {
+			c.opts.API.LoggedIn(person, byLink, cerr)
 			c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: cerr.Error(), Hint: "with authority: required, ctl ui needs principal in its config"}, &loginView{})
 			return
 		}
@@ -115,11 +159,13 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 	}
 	switch {
 	case errors.Is(err, errLink):
+		c.opts.API.LoggedIn(api.Person{}, byLink, err)
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error(), Hint: "`ctl ui` prints another one"}, &loginView{})
 	case err != nil:
 		c.opts.Logger.Error("nobody can log in at the console", "err", err)
 		c.showLogin(w, r, http.StatusServiceUnavailable, &Problem{Status: http.StatusServiceUnavailable, Detail: "nobody can log in now", Hint: "the worker's log says why"}, &loginView{})
 	default:
+		c.opts.API.LoggedIn(person, byLink, nil)
 		http.Redirect(w, r, "/", http.StatusSeeOther)
 	}
 }
@@ -131,63 +177,78 @@ func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
 		c.showLogin(w, r, http.StatusNotFound, &Problem{Status: http.StatusNotFound, Detail: "nobody logs in at an issuer here"}, &loginView{})
 		return
 	}
+	back := ownPath(r.URL.Query().Get("back"))
+	if who, ok := c.person(r.Context()); ok && c.opts.API.Counts(who) == nil {
+		http.Redirect(w, r, back, http.StatusSeeOther)
+		return
+	}
 	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
 	defer cancel()
 	to, flow, err := c.opts.Login.Begin(ctx, c.callback())
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
-	raw, err := json.Marshal(flow)
+	value, err := packBegun(begun{flow, back})
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
-	c.logins.Put(r.Context(), flowOf, string(raw))
-	c.logins.Put(r.Context(), backOf, ownPath(r.URL.Query().Get("back")))
+	http.SetCookie(w, c.flowCookie(value, beginLife))
 	http.Redirect(w, r, to, http.StatusSeeOther)
 }
 
 func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
-	var flow login.Flow
-	raw := c.logins.PopString(r.Context(), flowOf)
+	flow, ok := c.begunBy(r)
 	q := r.URL.Query()
-	if c.opts.Login == nil || raw == "" || json.Unmarshal([]byte(raw), &flow) != nil || q.Get("state") != flow.State {
+	if ok {
+		http.SetCookie(w, c.flowCookie("", 0))
+	}
+	if c.opts.Login == nil || !ok || q.Get("state") != flow.State {
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "this browser began no such login, or began another one since", Hint: "log in again"}, &loginView{})
 		return
 	}
 	if said := q.Get("error"); said != "" {
+		c.opts.API.LoggedIn(api.Person{}, byIssuer, fmt.Errorf("the issuer refused it: %q", cut(said, 100)))
 		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: "the issuer refused the login: " + cut(said, 100)}, &loginView{})
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
 	defer cancel()
-	who, err := c.opts.Login.Finish(ctx, c.callback(), flow, q.Get("code"))
+	who, err := c.opts.Login.Finish(ctx, c.callback(), flow.Flow, q.Get("code"))
 	if err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, api.Person{}, err)
 		return
 	}
 	person := api.Person{Principal: who.Principal, Groups: who.Groups}
-	if err := c.opts.API.Counts(person); err != nil {
-		c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: err.Error()}, &loginView{})
+	if err := c.opts.API.Admits(person); err != nil {
+		c.failLogin(w, r, person, err)
 		return
 	}
-	back := ownPath(c.logins.PopString(r.Context(), backOf))
 	if err := c.logIn(r.Context(), person); err != nil {
-		c.failLogin(w, r, err)
+		c.failLogin(w, r, person, err)
 		return
 	}
+	c.opts.API.LoggedIn(person, byIssuer, nil)
 	c.opts.Logger.Info("login at the console", "principal", who.Principal, "groups", who.Groups)
-	http.Redirect(w, r, back, http.StatusSeeOther)
+	http.Redirect(w, r, ownPath(flow.Back), http.StatusSeeOther)
 }
 
-func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, err error) {
+// failLogin answers a login that failed, of a person if the issuer has named one, and records
+// it if it was refused.
+func (c *Console) failLogin(w http.ResponseWriter, r *http.Request, who api.Person, err error) {
 	p := &Problem{Status: http.StatusInternalServerError, Detail: "nobody can log in now", Hint: "the worker's log says why"}
+	var refused *api.Error
 	switch {
+	case errors.As(err, &refused):
+		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
 	case errors.Is(err, login.ErrRefused), errors.Is(err, login.ErrBadInput):
 		p = &Problem{Status: http.StatusForbidden, Detail: err.Error()}
 	case errors.Is(err, login.ErrIssuer):
 		p = &Problem{Status: http.StatusBadGateway, Detail: err.Error(), Hint: "try again when the issuer answers"}
+	}
+	if p.Status == http.StatusForbidden {
+		c.opts.API.LoggedIn(who, byIssuer, err)
 	}
 	c.opts.Logger.Warn("login at the console failed", "err", err)
 	c.showLogin(w, r, p.Status, p, &loginView{})

@@ -61,7 +61,23 @@ func (c *Console) person(ctx context.Context) (api.Person, bool) {
 		return api.Person{}, false
 	}
 	groups, _ := c.logins.Get(ctx, groupsOf).([]string)
-	return api.Person{Principal: c.logins.GetString(ctx, principalOf), Groups: groups}, true
+	token, end := c.logins.Token(ctx), c.logins.Deadline(ctx)
+	return api.Person{Principal: c.logins.GetString(ctx, principalOf), Groups: groups, Holds: func() string { return c.ended(token, end) }}, true
+}
+
+// ended says that a login is over, for requests that go on: its time has passed, or somebody
+// has logged out. While the store does not answer, only the time ends it, because nobody can
+// log out then.
+func (c *Console) ended(token string, end time.Time) string {
+	const over = "this login has ended"
+	if !time.Now().Before(end) {
+		return over
+	}
+	ctx, err := c.logins.Load(context.Background(), token)
+	if err == nil && !c.logins.Exists(ctx, sinceOf) {
+		return over
+	}
+	return ""
 }
 
 // logIn begins a login under a new cookie.

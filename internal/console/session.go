@@ -1,11 +1,13 @@
 package console
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -176,9 +178,35 @@ func (v *visit) entries() error {
 	return v.show(http.StatusOK, "entries", "Session "+l.Session, "sessions", "", l)
 }
 
+// countEvery is how often a stream asks whether its login still counts.
+var countEvery = 10 * time.Second
+
+// whileIn returns a context that ends soon after the login does.
+func (v *visit) whileIn() (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(v.r.Context())
+	go func() {
+		defer cancel()
+		for t := time.NewTicker(countEvery); ; {
+			select {
+			case <-ctx.Done():
+				t.Stop()
+				return
+			case <-t.C:
+				if v.opts.API.Counts(v.who) != nil {
+					t.Stop()
+					return
+				}
+			}
+		}
+	}()
+	return ctx, cancel
+}
+
 // events passes on the events of a session, as the API gives them to programs.
 func (v *visit) events() error {
-	r := v.r.Clone(v.r.Context())
+	ctx, cancel := v.whileIn()
+	defer cancel()
+	r := v.r.Clone(ctx)
 	r.URL = &url.URL{Path: "/v1/sessions/" + v.r.PathValue("id") + "/events", RawPath: "/v1/sessions/" + url.PathEscape(v.r.PathValue("id")) + "/events"}
 	if from := v.r.URL.Query().Get("from"); from != "" && v.r.Header.Get("Last-Event-ID") == "" {
 		r.URL.RawQuery = url.Values{"from": {from}}.Encode()

@@ -14,10 +14,11 @@ import (
 type Browser struct {
 	settings Settings
 	verifier *Verifier
+	slots    chan struct{}
 }
 
 // A Flow is a login that has begun. Whoever finishes it must be who began it: keep it in that
-// person's session, and compare State.
+// person's browser, where no other reads it, and compare State.
 type Flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
@@ -26,7 +27,7 @@ type Flow struct {
 
 // NewBrowser does not ask the issuer yet.
 func NewBrowser(s Settings, c Claims) *Browser {
-	return &Browser{settings: s, verifier: NewVerifier(s, c, nil)}
+	return &Browser{settings: s, verifier: NewVerifier(s, c, nil), slots: make(chan struct{}, atOnce)}
 }
 
 // Close closes idle connections.
@@ -52,6 +53,12 @@ func (b *Browser) Finish(ctx context.Context, redirect string, f Flow, code stri
 	if code == "" || len(code) > maxURL || f.Nonce == "" {
 		return Person{}, fmt.Errorf("%w: the issuer gave no code", ErrRefused)
 	}
+	select {
+	case b.slots <- struct{}{}:
+		defer func() { <-b.slots }()
+	case <-ctx.Done():
+		return Person{}, fmt.Errorf("%w: many log in at once: %w", ErrIssuer, context.Cause(ctx))
+	}
 	conf, err := b.config(ctx, redirect)
 	if err != nil {
 		return Person{}, err
@@ -68,11 +75,11 @@ func (b *Browser) Finish(ctx context.Context, redirect string, f Flow, code stri
 }
 
 func (b *Browser) config(ctx context.Context, redirect string) (*oauth2.Config, error) {
-	provider, err := oidc.NewProvider(oidc.ClientContext(ctx, b.verifier.http), b.settings.Issuer)
+	issuer, err := b.verifier.keys(ctx) // which are kept, so that strangers cannot flood the issuer
 	if err != nil {
-		return nil, failed(ctx, fmt.Errorf("%w: read the settings of %s: %s", ErrIssuer, b.settings.Issuer, brief(err)))
+		return nil, failed(ctx, err)
 	}
-	conf := &oauth2.Config{ClientID: b.settings.ClientID, Endpoint: provider.Endpoint(), Scopes: b.settings.Scopes, RedirectURL: redirect}
+	conf := &oauth2.Config{ClientID: b.settings.ClientID, Endpoint: issuer.at, Scopes: b.settings.Scopes, RedirectURL: redirect}
 	conf.Endpoint.AuthStyle = oauth2.AuthStyleInParams // a public client has no secret
 	return conf, nil
 }

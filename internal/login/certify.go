@@ -2,6 +2,8 @@ package login
 
 import (
 	"context"
+	"crypto/ed25519"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -165,6 +167,35 @@ func (d *Desk) counts(r Request, principal string, line []byte, now time.Time) e
 		return fmt.Errorf("%w: by the access file, the key is that of %s, and %s logs in", ErrRefused, who, principal)
 	}
 	return nil
+}
+
+// Admits returns an error if a person, whom an ID token names, would get no certificate that
+// counts. It is for logins that give none: it judges them by a certificate for a key that is
+// thrown away. The error wraps ErrRefused or ErrKey.
+func (d *Desk) Admits(who Person) error {
+	ca, err := d.key()
+	if err != nil {
+		return err
+	}
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	key, err := ssh.NewSignerFromKey(private)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	now := d.opts.Now()
+	cert, err := Issue(ca, key.PublicKey(), who.Principal, who.Groups, d.opts.Lifetime, now)
+	if err != nil {
+		return err
+	}
+	const thrown = "a login without a certificate"
+	proof, err := Prove(key, thrown)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	return d.counts(Request{IDToken: thrown, Proof: proof}, who.Principal, ssh.MarshalAuthorizedKey(cert), now)
 }
 
 // key reads the key of the certificate authority.

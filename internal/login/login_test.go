@@ -575,3 +575,25 @@ func TestARevokedPersonGetsNoCertificate(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestALoginWithoutACertificateIsForThoseWhoWouldGetOne(t *testing.T) {
+	m := newTeam(t, nil)
+	for _, who := range []login.Person{{Principal: "dora@example.com"}, {Principal: "dora@example.com", Groups: []string{"ops", "Domain Users"}}} {
+		if err := m.desk.Admits(who); err != nil {
+			t.Errorf("%+v: %v", who, err)
+		}
+	}
+	for what, who := range map[string]login.Person{
+		"a name that authorities do not allow": {Principal: "root"},
+		"one of another domain":                {Principal: "dora@example.org"},
+		"a group that does not fit":            {Principal: "dora@example.com", Groups: []string{strings.Repeat("g", 100_000)}},
+	} {
+		if err := m.desk.Admits(who); !errors.Is(err, login.ErrRefused) {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	m.lists()
+	if err := m.desk.Admits(login.Person{Principal: "dora@example.com"}); !errors.Is(err, login.ErrRefused) {
+		t.Errorf("without the authority in the access file: %v", err)
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
 	"golang.org/x/sync/singleflight"
 	"golang.org/x/time/rate"
 
@@ -76,9 +77,10 @@ type Verifier struct {
 	known    chan keys // of one
 }
 
-// keys verify tokens of an issuer.
+// keys verify tokens of an issuer, and say where people log in there.
 type keys struct {
 	by    *oidc.IDTokenVerifier
+	at    oauth2.Endpoint
 	since time.Time
 }
 
@@ -108,12 +110,12 @@ func (v *Verifier) Verify(ctx context.Context, raw, nonce string) (Person, error
 	if len(raw) > maxToken {
 		return Person{}, fmt.Errorf("%w: the ID token has %d bytes, and %d at most are allowed", ErrBadInput, len(raw), maxToken)
 	}
-	by, err := v.keys(ctx)
+	known, err := v.keys(ctx)
 	if err != nil {
 		return Person{}, err
 	}
 	asked := &lookup{}
-	token, err := by.Verify(context.WithValue(ctx, lookupKey{}, asked), raw)
+	token, err := known.by.Verify(context.WithValue(ctx, lookupKey{}, asked), raw)
 	var expired *oidc.TokenExpiredError
 	switch {
 	case asked.err != nil:
@@ -199,11 +201,11 @@ func (v *Verifier) groups(claims map[string]any) ([]string, error) {
 func isTrue(v any) bool { return v == true || v == "true" }
 
 // keys returns what verifies tokens, after it was read from the issuer.
-func (v *Verifier) keys(ctx context.Context) (*oidc.IDTokenVerifier, error) {
+func (v *Verifier) keys(ctx context.Context) (keys, error) {
 	known := <-v.known
 	v.known <- known
 	if known.by != nil && v.now().Sub(known.since) < keysKept {
-		return known.by, nil
+		return known, nil
 	}
 	asking := v.flight.DoChan("issuer", func() (any, error) {
 		// The result is for all who wait: ctx is that of one of them. The client has time-outs.
@@ -212,16 +214,16 @@ func (v *Verifier) keys(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 			<-v.known
 			v.known <- read
 		}
-		return read.by, err
+		return read, err
 	})
 	select {
 	case <-ctx.Done():
-		return nil, fmt.Errorf("%w: %s: %w", ErrIssuer, v.settings.Issuer, context.Cause(ctx))
+		return keys{}, fmt.Errorf("%w: %s: %w", ErrIssuer, v.settings.Issuer, context.Cause(ctx))
 	case got := <-asking:
 		if got.Err != nil {
-			return nil, got.Err
+			return keys{}, got.Err
 		}
-		return got.Val.(*oidc.IDTokenVerifier), nil
+		return got.Val.(keys), nil
 	}
 }
 
@@ -239,7 +241,7 @@ func (v *Verifier) discover(ctx context.Context) (keys, error) {
 	// A caller can make us look for a key, by naming one that is not known.
 	seldom := paced(v.http, rate.NewLimiter(rate.Every(2*time.Second), 20))
 	set := &keySet{oidc.NewRemoteKeySet(oidc.ClientContext(ctx, seldom), own.Keys)}
-	return keys{since: v.now(), by: oidc.NewVerifier(v.settings.Issuer, set, &oidc.Config{
+	return keys{since: v.now(), at: provider.Endpoint(), by: oidc.NewVerifier(v.settings.Issuer, set, &oidc.Config{
 		ClientID: v.settings.ClientID, SupportedSigningAlgs: algorithms, Now: v.now,
 	})}, nil
 }
