@@ -183,7 +183,7 @@ echo "$room"`, Args: []string{l.Rooms(), session, strings.Join(RoomsFor(session)
 				return fmt.Errorf("put the room %s on %s aside: %w", at, h.Name(), err)
 			}
 			more = strings.TrimSpace(string(res.Stdout)) == "more"
-			if err := hostexec.RemoveTree(ctx, h, l.In(room).Seen()+".gone", l.Rooms(), &fence); err != nil {
+			if err := EraseGone(ctx, h, l.In(room), fence); err != nil {
 				return err
 			}
 		}
@@ -192,4 +192,12 @@ echo "$room"`, Args: []string{l.Rooms(), session, strings.Join(RoomsFor(session)
 		}
 	}
 	return hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
+}
+
+// EraseGone removes what an interrupted removal has put aside of the session's room.
+func EraseGone(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
+	if l.Room == "" {
+		return nil
+	}
+	return hostexec.RemoveTree(ctx, h, l.Seen()+".gone", l.Rooms(), &fence)
 }

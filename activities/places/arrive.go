@@ -77,7 +77,8 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 	case f.There && f.Mark.Generation == in.Claim.Generation:
 		// An earlier attempt did not finish: nothing has run here.
 		a.mark.Left = f.Mark.Left
-		if f.Mark.From != in.Restore.From() {
+		err = folder.EraseGone(ctx, h, there, folder.FenceOf(in.Claim, l.Dir, attempt))
+		if err == nil && f.Mark.From != in.Restore.From() {
 			err = undoArrival(ctx, s, h, there, in, attempt)
 		}
 	case f.There:
