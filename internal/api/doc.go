@@ -2,6 +2,9 @@
 // frequent for Temporal: live text, transcripts, command output, long prompts and seeds.
 // Commands and state go through Temporal.
 //
+// The package is larger than others because the server and the client of each route share its
+// types and its bounds.
+//
 // Activities report events to a [Hub], their records.Live. A [Server] serves those events
 // and the contents of the store. A [Client] reads them, reconnects when it loses the
 // connection or the worker, and drops data that it already has.
