@@ -23,8 +23,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// looksAround is a model that looks for what another session below root has, by all names that
-// it may have and also in a user namespace of its own, and does its own work.
+// looksAround returns a model that tries to read the files of another session below root. It
+// tries all names of these files, and it tries again in a user namespace. It also does work of
+// its own.
 func looksAround(t *testing.T, root string) *scriptedmodel.Server {
 	return scriptedmodel.Serve(t, fmt.Sprintf(`
 rules:
@@ -78,8 +79,8 @@ func (k *talk) mustSeeNothing(other *talk) {
 	}
 }
 
-// mustWorkOutside fails the test if a command that a person accepts to run outside the sandbox
-// does not run in the work folder, or if what it writes is lost.
+// mustWorkOutside has a person accept a command to run outside the sandbox. The test fails if the
+// command does not run in the work folder, or if the file that it writes is missing.
 func (k *talk) mustWorkOutside() {
 	k.t.Helper()
 	out := k.run(k.input(k.message("work outside")), 1, conversation.RequestsOpen)

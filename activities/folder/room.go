@@ -41,8 +41,8 @@ const (
 
 var roomRule = regexp.MustCompile(`^[0-7](/[0-7]){3}$`)
 
-// RoomsFor returns the places that a session may hold, in the order in which it tries them:
-// always the same, so that what an interrupted attempt holds is found again.
+// RoomsFor returns the places that a session may hold, in the order in which it tries them. The
+// order is always the same, so the next attempt finds the place that an interrupted one holds.
 func RoomsFor(session string) []string {
 	var all []string
 	for i := range roomTries {
@@ -146,7 +146,7 @@ done
 [ "$(readlink -- "$1/holder" 2>/dev/null)" != "@${2##*/}" ] || rm -f -- "$1/holder"`
 
 // asideScript makes the folder $2 one that nobody has prepared, and then renames the room in the
-// place $1. It prints more if what an earlier removal left has that name.
+// place $1 to room.gone. It prints more if an earlier removal left a room.gone there.
 const asideScript = `rm -f -- "$2/prepared" || exit 1
 if [ ! -e "$1/room" ] && [ ! -h "$1/room" ]; then exit 0; fi
 if [ -e "$1/room.gone" ] || [ -h "$1/room.gone" ]; then echo more; exit 0; fi
@@ -160,10 +160,10 @@ func Unlink(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hoste
 	return nil
 }
 
-// Remove removes a session's folder and its room. Everything in them must be saved or given
-// up, and the credential wiped. It removes the room first: what a killed attempt leaves is
-// found by the folder, or by the holder of the room. The room is renamed before anything in it
-// goes, so that nobody takes what is left of it for the session's work.
+// Remove removes a session's folder and its room. The caller must have saved or given up
+// everything in them, and wiped the credential. Remove begins with the room. If it is killed,
+// the folder or the holder of the room shows what is left. It renames the room before it
+// removes files, so nobody takes the remaining files for the session's work.
 func Remove(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	session := path.Base(l.Dir)
 	res, err := h.Run(ctx, hostexec.Command{Script: heldScript + `
@@ -194,7 +194,7 @@ echo "$room"`, Args: []string{l.Rooms(), session, strings.Join(RoomsFor(session)
 	return hostexec.RemoveTree(ctx, h, l.Dir, path.Join(l.Root, "sessions"), &fence)
 }
 
-// EraseGone removes what an interrupted removal has put aside of the session's room.
+// EraseGone removes a room of the session that an interrupted Remove has renamed.
 func EraseGone(ctx context.Context, h hostexec.Host, l protocol.Layout, fence hostexec.Fence) error {
 	if l.Room == "" {
 		return nil
