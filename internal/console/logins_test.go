@@ -4,14 +4,21 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"sync"
 	"testing"
 	"time"
 )
 
-// patient is a recorder that streams may write to.
-type patient struct{ *httptest.ResponseRecorder }
+// patient is a recorder that streams may write to. It calls began before each write.
+type patient struct {
+	*httptest.ResponseRecorder
+	began func()
+}
 
-func (patient) SetWriteDeadline(time.Time) error { return nil }
+func (p patient) SetWriteDeadline(time.Time) error {
+	p.began()
+	return nil
+}
 
 // A stream ends soon after its login: by a logout, or because its time is over.
 func TestAStreamEndsWithItsLogin(t *testing.T) {
@@ -28,15 +35,16 @@ func TestAStreamEndsWithItsLogin(t *testing.T) {
 				c.logins.Lifetime = 2 * time.Second
 			}
 			cookie := loggedIn(t, c, "ann")
-			ended := make(chan struct{})
+			writes, ended := make(chan struct{}), make(chan struct{})
+			began := sync.OnceFunc(func() { close(writes) })
 			go func() {
 				defer close(ended)
 				r := httptest.NewRequest("GET", "http://"+host+path, nil)
 				r.AddCookie(&http.Cookie{Name: "c", Value: cookie})
-				c.ServeHTTP(patient{httptest.NewRecorder()}, r)
+				c.ServeHTTP(patient{httptest.NewRecorder(), began}, r)
 			}()
 			if path == "/live?of=inbox" {
-				time.Sleep(50 * time.Millisecond)
+				<-writes
 			} else {
 				<-f.streams
 			}
