@@ -267,11 +267,8 @@ func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
 	b := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: filepath.Join(t.TempDir(), "root")})
 	victim := t.TempDir()
 	putFile(t, filepath.Join(victim, "precious.txt"), "mine\n")
-	for _, at := range []string{"work", "."} {
-		session := filepath.Join(b.spec.Root, "sessions", "linked")
-		if err := os.RemoveAll(session); err != nil {
-			t.Fatal(err)
-		}
+	for id, at := range map[string]string{"linked-work": "work", "linked-folder": "."} {
+		session := filepath.Join(b.spec.Root, "sessions", id)
 		link := filepath.Join(session, at)
 		if err := os.MkdirAll(filepath.Dir(link), 0o700); err != nil {
 			t.Fatal(err)
@@ -279,7 +276,7 @@ func TestAWorkFolderThatIsALinkIsRefused(t *testing.T) {
 		if err := os.Symlink(victim, link); err != nil {
 			t.Fatal(err)
 		}
-		in := b.inWorkspace("linked", workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "rm -rf ./*"}})
+		in := b.inWorkspace(id, workspaces.Workspace{Hooks: workspaces.Hooks{AfterCreate: "rm -rf ./*"}})
 		if at == "work" { // an attempt of the same generation was here
 			putFile(t, filepath.Join(session, folder.MarkFile), folder.FolderMark{Generation: 1}.Text())
 		}

@@ -120,9 +120,15 @@ func writeBrought(ctx context.Context, j Job, b Brought) error {
 	return nil
 }
 
-// inPlaceScript fails if a symbolic link took the place of one of a session's folders. $1 is a
-// folder, $2 a path below it, and so on.
-const inPlaceScript = `while [ $# -gt 1 ]; do
+// inPlaceScript fails if a symbolic link took the place of one of a session's folders, or if the
+// link $1 to the work folder $2 leads elsewhere. $1 may be empty. $3 is a folder, $4 a path below
+// it, and so on.
+const inPlaceScript = `if [ -n "$1" ]; then
+	here=$(cd -P -- "$1" && pwd -P) && work=$(cd -P -- "$2" && pwd -P) || exit 1
+	[ "$here" = "$work" ] || { echo "$1 leads to $here" >&2; exit 4; }
+fi
+shift 2
+while [ $# -gt 1 ]; do
 	at=$(cd -P -- "$1" && pwd -P) && here=$(cd -P -- "$1/$2" && pwd -P) || exit 1
 	[ "$here" = "$at/$2" ] || { echo "$1/$2 leads to $here" >&2; exit 4; }
 	shift 2
@@ -130,8 +136,11 @@ done`
 
 func inPlace(ctx context.Context, h hostexec.Host, l protocol.Layout) error {
 	sessions := path.Join(l.Root, "sessions")
-	args := []string{sessions, path.Base(l.Dir)}
-	holder := sessions
+	link, holder := "", sessions
+	if l.Room != "" && l.OwnWork {
+		link = path.Join(l.Dir, "work")
+	}
+	args := []string{link, l.WorkDir, sessions, path.Base(l.Dir)}
 	if l.Room != "" {
 		holder = l.Rooms()
 		args = append(args, holder, path.Join(l.Room, "room"))
