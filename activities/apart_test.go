@@ -61,14 +61,20 @@ rules:
 `, root))
 }
 
+// looked returns what the commands of the model of looksAround saw. They wrote it to a file in the
+// work folder: codex may leave out the output of a command that ends at once, and may go on before
+// one that takes long has ended.
+func (k *talk) looked(work string) string {
+	k.t.Helper()
+	return k.commandOutput() + k.sh(`n=0; until grep -q '^went on$' "$1/looked" || [ "$n" -ge 600 ]; do n=$((n + 1)); sleep 0.1; done; cat "$1/looked" && rm "$1/looked"`, work)
+}
+
 // mustSeeNothing fails the test if a session's commands saw something of another one.
 func (k *talk) mustSeeNothing(other *talk) {
 	k.t.Helper()
 	id := other.claim.Session
 	k.pump(conversation.TurnEnded, k.message("look at "+id+" in "+other.layout.Seen()))
-	// codex may leave out the output of a command that ends at once, and go on before one that
-	// takes long has ended.
-	said := k.commandOutput() + k.sh(`n=0; until grep -q '^went on$' "$1/looked" || [ "$n" -ge 600 ]; do n=$((n + 1)); sleep 0.1; done; cat "$1/looked" && rm "$1/looked"`, k.layout.WorkDir)
+	said := k.looked(k.layout.WorkDir)
 	for _, seen := range []string{"marked-" + id, "marked-exec", madeUpKey, id + "\n", "@" + id, "generation "} {
 		if strings.Contains(said, seen) {
 			k.t.Errorf("%s saw %q of %s: %s", k.claim.Session, seen, id, said)
@@ -199,7 +205,7 @@ func TestAFolderOfAnEarlierReleaseGoesOn(t *testing.T) {
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("look at second in "+second.layout.Seen()))
 	// It sees the names of other folders, and nothing in them.
-	if said := k.commandOutput(); strings.Contains(said, "marked-") || strings.Contains(said, madeUpKey) || strings.Contains(said, "generation ") || !strings.Contains(said, "did it") {
+	if said := k.looked(former.WorkDir); strings.Contains(said, "marked-") || strings.Contains(said, madeUpKey) || strings.Contains(said, "generation ") || !strings.Contains(said, "went on") {
 		t.Errorf("it printed %s", said)
 	}
 	k.mustWorkOutside()
@@ -245,7 +251,7 @@ func TestAWorkerOfAnEarlierReleaseGoesOnInARoom(t *testing.T) {
 	k.start()
 	k.pump(conversation.TurnEnded, k.message("work"))
 	k.pump(conversation.TurnEnded, k.message("look at second in "+second.layout.Seen()))
-	if said := k.commandOutput(); strings.Contains(said, "marked-") || !strings.Contains(said, "went on") {
+	if said := k.looked(in.WorkDir); strings.Contains(said, "marked-") || !strings.Contains(said, "went on") {
 		t.Errorf("it printed %s", said)
 	}
 	if left := b.sh(`cat "$1/f"`, in.WorkDir); left != "a\n" {
