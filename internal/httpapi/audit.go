@@ -85,17 +85,22 @@ func (a *API) addAudit() {
 
 func idOfRecord(r audit.Record) string { return r.Entity + " " + strconv.FormatInt(r.Seq, 10) }
 
-func (a *API) auditRecords(ctx context.Context, in *recordsInput) (*Body[Page[audit.Record]], error) {
-	f, err := in.filter()
-	if err != nil {
-		return nil, err
-	}
+// auditLogs reads records, as one of the lists that a principal may read at a time.
+func (a *API) auditLogs(ctx context.Context, f audit.Filter) ([]audit.Log, error) {
 	leave, err := a.lists.enter(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer leave()
-	logs, err := a.sessions.AuditRecords(ctx, f)
+	return a.sessions.AuditRecords(ctx, f)
+}
+
+func (a *API) auditRecords(ctx context.Context, in *recordsInput) (*Body[Page[audit.Record]], error) {
+	f, err := in.filter()
+	if err != nil {
+		return nil, err
+	}
+	logs, err := a.auditLogs(ctx, f)
 	if err != nil {
 		return nil, err
 	}
@@ -120,12 +125,7 @@ func (a *API) exportAudit(ctx context.Context, in *AboutRecords) (*huma.StreamRe
 	if err != nil {
 		return nil, err
 	}
-	leave, err := a.lists.enter(ctx)
-	if err != nil {
-		return nil, err
-	}
-	defer leave()
-	logs, err := a.sessions.AuditRecords(ctx, f)
+	logs, err := a.auditLogs(ctx, f)
 	if err != nil {
 		return nil, err
 	}
