@@ -39,7 +39,6 @@ func (f *forwarding) spec(attempt int64) hostexec.ForwardSpec {
 // worker returns a pool of its own, as another worker has.
 func (f *forwarding) worker() (*hostexec.Pool, hostexec.Host) {
 	pool := newPool(f.T, hostexec.PoolOptions{})
-	pool.ShortenTimings(10*time.Minute, 300*time.Millisecond)
 	h, err := pool.Host(f.sshd.Spec())
 	if err != nil {
 		f.Fatal(err)

@@ -296,7 +296,12 @@ func TestATreeIsReadUntilItsReaderFails(t *testing.T) {
 			t.Errorf("%s: no folder: %v", name, err)
 		}
 		ctx, cancel := context.WithCancelCause(t.Context())
-		err = tree.Read(ctx, h, dir, slices.Values([]string{"1", "2"}), func(*tree.File) error { cancel(why); return nil }, nil)
+		endless := func(yield func(string) bool) { // what fits into buffers is read also after a cancellation
+			for i := 0; ctx.Err() == nil && yield(fmt.Sprint(i%100)); i++ {
+			}
+			<-ctx.Done()
+		}
+		err = tree.Read(ctx, h, dir, endless, func(*tree.File) error { cancel(why); return nil }, nil)
 		if !errors.Is(err, why) || !errors.Is(err, hostexec.ErrOutcomeUnknown) {
 			t.Errorf("%s: cancelled: %v", name, err)
 		}
