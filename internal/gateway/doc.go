@@ -26,6 +26,13 @@
 // finished items, or of a text whose end was announced. A tool call is never made up: a
 // stream that ends within one is cut. [Outcome] says what was rebuilt.
 //
+// # Secrets
+//
+// The provider's key, and headers and queries of an upstream, are replaced in all that goes
+// back to the host: in headers, in the bodies of errors, and in events, also if JSON escapes
+// them or if several deltas of a text share one. Secrets of less than 12 bytes are not
+// searched there.
+//
 // # Bounds
 //
 // Requests (also when decompressed), events, output, the time to the first event, silence,

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 
@@ -39,8 +38,9 @@ type Gateway struct {
 	bases []*url.URL
 	free  chan struct{}
 	http  *http.Client
-	// secrets are those of the upstreams.
-	secrets []string
+	// secrets are those of the upstreams; searched are those long enough to be searched in
+	// answers.
+	secrets, searched []string
 }
 
 // New checks the options.
@@ -68,6 +68,7 @@ func New(o Options) (*Gateway, error) {
 	}
 	transport = transport.Clone()
 	g.secrets = secretsOf(o.Upstreams)
+	g.searched = long(g.secrets)
 	transport.DisableCompression = true
 	transport.MaxResponseHeaderBytes = 64 << 10
 	g.free = make(chan struct{}, g.limit.Requests)
@@ -270,35 +271,3 @@ func (x *exchange) request(ctx context.Context, n int, a ask) (*http.Request, er
 
 // clean removes secrets from a provider's words and bounds them.
 func (x *exchange) clean(text string) string { return excerpt(x.g.scrub(text)) }
-
-// minSecret is the length from which a header or a query is taken for a secret, in bytes.
-const minSecret = 12
-
-// secretsOf returns what must be in no error and no record: the longest first.
-func secretsOf(upstreams []Upstream) []string {
-	var all []string
-	add := func(text string, least int) {
-		if len(text) >= least {
-			all = append(all, text, url.QueryEscape(text))
-		}
-	}
-	for _, u := range upstreams {
-		add(u.Key, 1)
-		for _, more := range []map[string][]string{u.Header, u.Query} {
-			for _, values := range more {
-				for _, v := range values {
-					add(v, minSecret)
-				}
-			}
-		}
-	}
-	slices.SortFunc(all, func(a, b string) int { return len(b) - len(a) })
-	return slices.Compact(all)
-}
-
-func (g *Gateway) scrub(text string) string {
-	for _, s := range g.secrets {
-		text = strings.ReplaceAll(text, s, "[secret]")
-	}
-	return text
-}

@@ -100,10 +100,10 @@ func (x *exchange) finish(r result) {
 		// codex would repeat a 401 with another token of the session.
 		x.refuse(http.StatusBadRequest, KindAuth, "the provider "+x.out.Upstream+" refuses the key of this session's seed: "+x.clean(r.message))
 	case r.body != nil:
-		copyHeaders(x.w.Header(), r.header, answered)
+		x.g.copyAnswered(x.w.Header(), r.header)
 		x.out.Status = r.status
 		x.w.WriteHeader(r.status)
-		_, _ = x.w.Write([]byte(x.g.scrub(string(r.body)))) // codex may be gone
+		_, _ = x.w.Write(x.g.scrubBody(r.body)) // codex may be gone
 	default:
 		if r.pause > 0 {
 			x.w.Header().Set("Retry-After", strconv.Itoa(int(min(r.pause, time.Hour)/time.Second)))
@@ -173,7 +173,7 @@ func (x *exchange) attempt(n int, a ask) result {
 	if !a.stream {
 		return x.whole(res, lost)
 	}
-	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer)}
+	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer), scrub: scrubber{secrets: x.g.searched}}
 	if x.g.opts.Upstreams[n].Whole {
 		return feed.translate(lost)
 	}
@@ -248,12 +248,23 @@ func (x *exchange) whole(res *http.Response, lost losing) result {
 
 // A feeder carries a stream to codex.
 type feeder struct {
-	x   *exchange
-	res *http.Response
-	w   *watch
-	s   *stream
+	x     *exchange
+	res   *http.Response
+	w     *watch
+	s     *stream
+	scrub scrubber
 
 	sent bool
+}
+
+// take goes on with events of the provider.
+func (f *feeder) take(frames []frame) (r result, over bool) {
+	for _, fr := range frames {
+		if r, over := f.step(f.s.feed(fr)); over {
+			return r, true
+		}
+	}
+	return result{}, false
 }
 
 func (f *feeder) follow(lost losing) result {
@@ -267,7 +278,7 @@ func (f *feeder) follow(lost losing) result {
 			}
 			frames, bad := split.feed(buf[:n])
 			for _, fr := range frames {
-				if r, over := f.step(f.s.feed(fr)); over {
+				if r, over := f.take(f.scrub.take(fr)); over {
 					return r
 				}
 			}
@@ -278,6 +289,9 @@ func (f *feeder) follow(lost losing) result {
 		switch {
 		case err == nil:
 		case errors.Is(err, io.EOF):
+			if r, over := f.take(f.scrub.flush()); over {
+				return r
+			}
 			r, _ := f.step(f.s.over(true))
 			return r
 		default:
@@ -306,7 +320,7 @@ func (f *feeder) translate(lost losing) result {
 	}
 	f.s.most *= 4 // the events repeat the answer
 	for _, fr := range frames {
-		if r, over := f.step(f.s.feed(fr)); over {
+		if r, over := f.take(f.scrub.take(fr)); over {
 			return r
 		}
 	}
@@ -319,7 +333,7 @@ func (f *feeder) step(st step) (r result, over bool) {
 	if len(st.send) > 0 {
 		h := f.x.w.Header()
 		if !f.sent {
-			copyHeaders(h, f.res.Header, answered)
+			f.x.g.copyAnswered(h, f.res.Header)
 			h.Set("Content-Type", "text/event-stream")
 			h.Set("Cache-Control", "no-store")
 			f.x.out.FirstByte = time.Since(f.x.out.At)
