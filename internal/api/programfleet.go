@@ -4,10 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"iter"
+	"net/http"
 	"strings"
 
 	"fairlead.dev/fairlead/activities/batches"
 	"fairlead.dev/fairlead/activities/records"
+	"fairlead.dev/fairlead/activities/workspaces"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/owned"
@@ -123,4 +125,17 @@ func (p *Records) KeepText(ctx context.Context, owner owned.Owner, request, text
 		return "", err
 	}
 	return p.s.putOwned(ctx, folder, owned.Messages, []byte(text))
+}
+
+// KeepToken keeps a token for the git server of a session's repository.
+func (p *Records) KeepToken(ctx context.Context, session, repo, token string) (string, error) {
+	if !p.s.secure {
+		return "", problem(http.StatusForbidden, ErrRefused, openToListener).hinted(listenPrivate)
+	}
+	who, _, _ := Principal(ctx)
+	blob, err := workspaces.StoreToken(ctx, p.s.opts.Store, session, "", repo, token, who)
+	if err != nil {
+		return "", ownedProblem(err)
+	}
+	return blob, nil
 }

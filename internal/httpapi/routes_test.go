@@ -114,6 +114,7 @@ var requests = []struct {
 	roles                         []string
 }{
 	{"POST", "/v1/sessions", "", `{"host":"web-1","labels":["gpu"],"message":{"text":"hello"},"budget":{"tokens":5}}`, 201, []string{"operator"}},
+	{"POST", "/v1/sessions", "", `{"repo":{"url":"https://git.example.com/app.git","token":"t"},"hooks":{"before_run":"make"},"follow_ups":[{"name":"review","prompt":"look","after":{"turns":1}}],"profile":"narrow","network":"off","quiet_timeout":"0s","team_tools":"tools: []"}`, 201, []string{"operator"}},
 	{"GET", "/v1/sessions", "", "", 200, everybody},
 	{"GET", "/v1/sessions/{id}", "/v1/sessions/s1", "", 200, everybody},
 	{"POST", "/v1/sessions/{id}/messages", "/v1/sessions/s1/messages", `{"text":"more"}`, 202, []string{"operator"}},

@@ -35,6 +35,8 @@ var asked = []reflect.Type{
 	reflect.TypeFor[StartSession](), reflect.TypeFor[NewMessage](), reflect.TypeFor[DecideApproval](), reflect.TypeFor[Reasoned](),
 	reflect.TypeFor[Closing](), reflect.TypeFor[Drain](), reflect.TypeFor[Trigger](), reflect.TypeFor[StartBatch](), reflect.TypeFor[Retry](),
 	reflect.TypeFor[BatchItem](), reflect.TypeFor[NewSchedule](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
+	reflect.TypeFor[KeepSnapshots](), reflect.TypeFor[MayStart](), reflect.TypeFor[Repo](), reflect.TypeFor[Hooks](), reflect.TypeFor[FollowUp](),
+	reflect.TypeFor[FollowUpAfter](), reflect.TypeFor[FollowUpBudget](),
 }
 
 // describeViews makes the schemas of answers say what encoding/json writes: null for a nil

@@ -49,6 +49,21 @@ type StartSession struct {
 	Developer      string           `json:"developer_instructions,omitempty" doc:"instructions in the role of the developer"`
 	Base           string           `json:"base_instructions,omitempty" doc:"replaces codex's own base instructions"`
 	Personality    string           `json:"personality,omitempty" doc:"how codex speaks: none, friendly or pragmatic (codex before 0.169)"`
+	TeamTools      string           `json:"team_tools,omitempty" doc:"the text of a file (YAML or JSON) with tools of your own"`
+	FollowUps      []FollowUp       `json:"follow_ups,omitempty" maxItems:"64" doc:"rules for sessions that start from forks of this one"`
+	Repo           *Repo            `json:"repo,omitempty" doc:"work in a clone of this git repository"`
+	FromSnapshot   string           `json:"from_snapshot,omitempty" maxLength:"255" doc:"work in a copy of this snapshot's work folder, without its conversation"`
+	Hooks          *Hooks           `json:"hooks,omitempty" doc:"scripts that run on the host"`
+	KeepWork       bool             `json:"keep_work,omitempty" doc:"leave the work folder on the host when the session closes"`
+	Profile        string           `json:"profile,omitempty" doc:"confine commands by this permission profile of the seed's config.toml, in place of sandbox"`
+	Read           []string         `json:"read,omitempty" maxItems:"64" doc:"paths on the host that commands may read and never write"`
+	Write          []string         `json:"write,omitempty" maxItems:"64" doc:"folders on the host that commands may write beside the work folder"`
+	Network        string           `json:"network,omitempty" maxLength:"8192" doc:"the network of commands: on, off, or hosts separated by commas, each as api.example.com or *.example.com"`
+	StartUp        string           `json:"startup_timeout,omitempty" doc:"codex has to answer so soon after its start; 60s by default"`
+	RequestTimeout string           `json:"request_timeout,omitempty" doc:"codex has to answer a request, or take a message, so soon; 60s by default"`
+	Silence        string           `json:"silence_timeout,omitempty" doc:"codex is asked for a sign of life after so long without a word; 2m by default"`
+	Quiet          string           `json:"quiet_timeout,omitempty" doc:"the model has to go on so soon after a tool has ended; 30m by default, 0s is no limit"`
+	RetryTimeout   string           `json:"retry_timeout,omitempty" doc:"how long a turn may only retry its connection to the provider; 30m by default, 0s is no limit"`
 }
 
 // KeepSnapshots says what snapshots of a session hold, and when they are taken.

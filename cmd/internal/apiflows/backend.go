@@ -28,6 +28,8 @@ type Store interface {
 	Whole(ctx context.Context, session, digest string) (protocol.Request, error)
 	KeepPage(ctx context.Context, owner owned.Owner, request string, page protocol.BatchPage) (blob string, err error)
 	KeepText(ctx context.Context, owner owned.Owner, request, text string) (blob string, err error)
+	// KeepToken keeps a token for the server of a session's repository.
+	KeepToken(ctx context.Context, session, repo, token string) (blob string, err error)
 	BatchResults(ctx context.Context, blob string) ([]byte, error)
 	AuditLines(ctx context.Context, workflow string) iter.Seq2[string, error]
 	AuditHead() *protocol.AuditHead

@@ -94,6 +94,9 @@ func unattended(in httpapi.StartSession) (session.Options, error) {
 	switch {
 	case in.ID != "":
 		return session.Options{}, errkind.Usage("session.id: the session gets an id of its own")
+	case in.Repo != nil && in.Repo.Token != "":
+		return session.Options{}, errkind.Usage("session.repo.token: sessions of a batch or a schedule take no token over HTTP").
+			Hinted("`ctl batch run` and `ctl schedule create` keep one that their sessions share (--git-token-file)")
 	case in.ParkAfter != "" || in.CloseAfter:
 		return session.Options{}, errkind.Usage("session.park_after and session.close_after: the session closes after its turn")
 	}
@@ -131,10 +134,8 @@ func (m *many) checkNames(ctx context.Context, t *flows.Conn) error {
 func (m *many) pack(ctx context.Context, b *Backend, owner owned.Owner, request string) (protocol.BatchSpec, error) {
 	spec := m.spec
 	for i := range m.sets {
-		for _, g := range []**protocol.GivenText{&m.sets[i].Agents, &m.sets[i].Base} {
-			if err := b.keepGiven(ctx, owner, request, g); err != nil {
-				return spec, err
-			}
+		if err := b.keepAllGiven(ctx, owner, request, &m.sets[i]); err != nil {
+			return spec, err
 		}
 	}
 	var page protocol.BatchPage

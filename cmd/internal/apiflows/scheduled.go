@@ -57,10 +57,8 @@ func (b *Backend) CreateSchedule(ctx context.Context, name string, in httpapi.Ne
 	n.Check = func(ctx context.Context) error { return h.CheckNames(ctx, &opt) }
 	n.Pack = func(ctx context.Context, fire *schedule.FireInput) error {
 		m, err := b.messageOf(ctx, owner, request, "first", *first)
-		for _, g := range []**protocol.GivenText{&opt.Agents, &opt.Base} {
-			if err == nil {
-				err = b.keepGiven(ctx, owner, request, g)
-			}
+		if err == nil {
+			err = b.keepAllGiven(ctx, owner, request, &opt)
 		}
 		start := session.NewInput("", opt, &m) // each firing has an id of its own
 		fire.Session = &start

@@ -10,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/internal/httpapi"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -19,6 +20,7 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 	if err != nil {
 		return httpapi.Started{}, err
 	}
+	token := takeToken(&in)
 	k, err := flows.RequestOf(key, protocol.ClaimSession, in.ID, "start over HTTP", in)
 	if err != nil {
 		return httpapi.Started{}, err
@@ -45,14 +47,41 @@ func (b *Backend) Start(ctx context.Context, key string, in httpapi.StartSession
 		}
 		input.First, out.N, out.MessageID = &m, 1, m.ID
 	}
-	for what, g := range map[string]**protocol.GivenText{"instructions": &input.Options.Agents, "base": &input.Options.Base} {
-		if err := b.keepGiven(ctx, owned.Owner{Kind: owned.Session, ID: id}, key+what, g); err != nil {
+	if err := b.keepAllGiven(ctx, owned.Owner{Kind: owned.Session, ID: id}, key, &input.Options); err != nil {
+		return out, err
+	}
+	if token != "" {
+		if input.Options.Workspace.Repo.Token, err = b.store.KeepToken(ctx, id, in.Repo.URL, token); err != nil {
 			return out, err
 		}
 	}
 	out.Existing, err = t.StartSession(ctx, id, input, k)
 	return out, err
 }
+
+// keepAllGiven keeps the long texts of options in the store.
+func (b *Backend) keepAllGiven(ctx context.Context, owner owned.Owner, request string, opt *session.Options) error {
+	for what, g := range map[string]**protocol.GivenText{"instructions": &opt.Agents, "base": &opt.Base} {
+		if err := b.keepGiven(ctx, owner, request+what, g); err != nil {
+			return err
+		}
+	}
+	g := opt.TeamTools
+	if g == nil || len(g.Text) <= maxToolsInline {
+		return nil
+	}
+	blob, err := b.store.KeepText(ctx, owner, request+"tools", g.Text)
+	if err != nil {
+		return err
+	}
+	kept := *g
+	kept.Text, kept.Blob = "", blob
+	opt.TeamTools = &kept
+	return nil
+}
+
+// maxToolsInline bounds tools that are not put into the store: each pump gets them.
+const maxToolsInline = 1 << 10
 
 // keepGiven keeps long instructions in the store, for a request of an owner.
 func (b *Backend) keepGiven(ctx context.Context, owner owned.Owner, request string, g **protocol.GivenText) error {
@@ -115,6 +144,28 @@ func options(in httpapi.StartSession) (session.Options, error) {
 			return opt, err
 		}
 	}
+	if err := work(in, &opt); err != nil {
+		return opt, err
+	}
+	if err := watches(in, &opt.Watchdogs); err != nil {
+		return opt, err
+	}
+	for i, f := range in.FollowUps {
+		rule, err := followUp(f)
+		if err != nil {
+			return opt, within(fmt.Sprintf("follow_ups[%d]", i), err)
+		}
+		opt.FollowUps = append(opt.FollowUps, rule)
+	}
+	if in.TeamTools != "" {
+		if len(in.TeamTools) > protocol.MaxGiven {
+			return opt, errkind.Usage("team_tools: %d bytes, at most %d", len(in.TeamTools), protocol.MaxGiven)
+		}
+		var err error
+		if opt.TeamTools, err = teamtool.Parse([]byte(in.TeamTools)); err != nil {
+			return opt, errkind.Usage("team_tools: %v", err).Hinted("docs/how-to/give-codex-tools-of-your-own.md shows such a file")
+		}
+	}
 	if c := in.Children; c != nil {
 		opt.Children = &protocol.Children{Max: c.Max, Depth: c.Depth, Hosts: c.Hosts, Seeds: c.Seeds, SeedPools: c.SeedPools, Models: c.Models, Keep: c.Keep}
 	}
@@ -160,7 +211,7 @@ func options(in httpapi.StartSession) (session.Options, error) {
 			return opt, errkind.Usage("%v", err)
 		}
 	}
-	return opt, flows.Startable(opt)
+	return opt, asFields(flows.Startable(opt))
 }
 
 // idempotencyKey is the name of a request's key in errors. The key itself is known to the

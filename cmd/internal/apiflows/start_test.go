@@ -100,3 +100,62 @@ func TestBeforeThereIsAConnectionTheAPISaysSo(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What a work folder begins with, and how codex is confined and watched, is said as by ctl.
+func TestAStartSaysWhereAndHowCodexWorks(t *testing.T) {
+	tokens := int64(7)
+	opt, err := options(httpapi.StartSession{
+		Repo: &httpapi.Repo{URL: "https://git.example.com/app.git", Ref: "main", Depth: 3, User: "bot", Timeout: "5m"}, KeepWork: true,
+		Hooks:   &httpapi.Hooks{AfterCreate: "make deps", Timeout: "90s"},
+		Profile: "narrow", Network: "API.example.com, *.example.org",
+		StartUp: "90s", Quiet: "0s", RetryTimeout: "2h",
+		FollowUps: []httpapi.FollowUp{{Name: "review", Prompt: "review it", After: httpapi.FollowUpAfter{Turns: 1}, Budget: &httpapi.FollowUpBudget{Tokens: &tokens, Time: "1h"}}},
+		TeamTools: "tools:\n- {name: lookup, description: looks a ticket up, schema: {type: object}, webhook: \"https://tools.example.com/lookup\"}\n",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := opt.Workspace
+	if w.Repo.URL != "https://git.example.com/app.git" || w.Repo.Depth != 3 || w.Timeout != 5*time.Minute || !w.Keep || w.Hooks.AfterCreate != "make deps" || w.Hooks.Timeout != 90*time.Second {
+		t.Errorf("workspace %+v", w)
+	}
+	if c := opt.Confine; c.Profile != "narrow" || c.Network != protocol.NetworkHosts || strings.Join(c.Hosts, " ") != "api.example.com *.example.org" {
+		t.Errorf("confinement %+v", c)
+	}
+	if d := opt.Watchdogs; d.StartUp != 90*time.Second || d.Quiet != -1 || d.Retry != 2*time.Hour || d.Silence != 0 {
+		t.Errorf("watchdogs %+v", d)
+	}
+	if f := opt.FollowUps; len(f) != 1 || f[0].Turns != 1 || f[0].Bounds.Tokens != 7 {
+		t.Errorf("follow-ups %+v", f)
+	}
+	if g := opt.TeamTools; g == nil || len(g.Names) != 1 || g.Names[0] != "lookup" {
+		t.Errorf("tools %+v", opt.TeamTools)
+	}
+	for want, in := range map[string]httpapi.StartSession{
+		"repo.token: a token needs an https URL": {Repo: &httpapi.Repo{URL: "ssh://git@example.com/app.git", Token: "secret"}},
+		"dir and repo or from_snapshot":          {Dir: "/srv/app", FromSnapshot: "a.snap-1"},
+		"keep_work":                              {Dir: "/srv/app", KeepWork: true},
+		"hooks: there is no script":              {Hooks: &httpapi.Hooks{Timeout: "5s"}},
+		"quiet_timeout 10ms is not between":      {Quiet: "10ms"},
+		"team_tools":                             {TeamTools: "tools: [{name: 3}]"},
+		"follow_ups[0]: budget":                  {FollowUps: []httpapi.FollowUp{{Name: "x", Budget: &httpapi.FollowUpBudget{Time: "soon"}}}},
+		"read \"relative\" is not a clean":       {Read: []string{"relative"}},
+	} {
+		_, err := options(in)
+		if errkind.ExitCode(err) != errkind.ExitUsage || err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "--") {
+			t.Errorf("%+v: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// A token for a git server is taken out of a request before anybody keeps anything of it.
+func TestATokenIsInNoDigestOfARequest(t *testing.T) {
+	in := httpapi.StartSession{Repo: &httpapi.Repo{URL: "https://git.example.com/app.git", Token: "secret"}}
+	given := in.Repo
+	if got := takeToken(&in); got != "secret" || in.Repo.Token != "" || given.Token != "secret" {
+		t.Errorf("took %q and left %+v", got, in.Repo)
+	}
+	if _, err := unattended(httpapi.StartSession{Repo: given}); err == nil || !strings.Contains(err.Error(), "repo.token") {
+		t.Errorf("a batch: %v", err)
+	}
+}

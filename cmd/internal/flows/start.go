@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path"
+	"strings"
 
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
@@ -152,4 +153,16 @@ func SetLabels(opt *session.Options, labels []string) error {
 		}
 	}
 	return nil
+}
+
+// NetworkWords reads on, off, or hosts separated by commas.
+func NetworkWords(text string) (word string, hosts []string) {
+	switch text {
+	case "", protocol.NetworkOn, protocol.NetworkOff:
+		return text, nil
+	}
+	for h := range strings.SplitSeq(text, ",") {
+		hosts = append(hosts, strings.ToLower(strings.TrimSpace(h)))
+	}
+	return protocol.NetworkHosts, hosts
 }

@@ -8,6 +8,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows/session"
@@ -33,7 +34,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 // set puts the flags into the options, and refuses contradictions.
 func (f *confineFlags) set(opt *session.Options) error {
 	c := hosts.Confinement{Profile: f.profile, Read: f.read, Write: f.write}
-	c.Network, c.Hosts = networkWords(f.network)
+	c.Network, c.Hosts = flows.NetworkWords(f.network)
 	if f.profile != "" && (f.sandboxGiven == nil || !f.sandboxGiven()) {
 		opt.Sandbox = protocol.ByProfile
 	}
@@ -45,17 +46,6 @@ func (f *confineFlags) set(opt *session.Options) error {
 	}
 	opt.Confine = c
 	return nil
-}
-
-func networkWords(text string) (word string, hosts []string) {
-	switch text {
-	case "", protocol.NetworkOn, protocol.NetworkOff:
-		return text, nil
-	}
-	for h := range strings.SplitSeq(text, ",") {
-		hosts = append(hosts, strings.ToLower(strings.TrimSpace(h)))
-	}
-	return protocol.NetworkHosts, hosts
 }
 
 // SameConfinement takes over settings that no flag states from a snapshot's session. They
@@ -116,6 +106,6 @@ func confinedAsItWas(words map[string]string) hosts.Confinement {
 		return strings.Split(text, "\n")
 	}
 	c := hosts.Confinement{Profile: words["profile"], Read: lines(words["read"]), Write: lines(words["write"])}
-	c.Network, c.Hosts = networkWords(words["network"])
+	c.Network, c.Hosts = flows.NetworkWords(words["network"])
 	return c
 }
