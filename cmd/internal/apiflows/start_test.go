@@ -107,7 +107,7 @@ func TestAStartSaysWhereAndHowCodexWorks(t *testing.T) {
 	opt, err := options(httpapi.StartSession{
 		Repo: &httpapi.Repo{URL: "https://git.example.com/app.git", Ref: "main", Depth: 3, User: "bot", Timeout: "5m"}, KeepWork: true,
 		Hooks:   &httpapi.Hooks{AfterCreate: "make deps", Timeout: "90s"},
-		Profile: "narrow", Network: "API.example.com, *.example.org",
+		Read: []string{"/srv/data"}, Network: "API.example.com, *.example.org",
 		StartUp: "90s", Quiet: "0s", RetryTimeout: "2h",
 		FollowUps: []httpapi.FollowUp{{Name: "review", Prompt: "review it", After: httpapi.FollowUpAfter{Turns: 1}, Budget: &httpapi.FollowUpBudget{Tokens: &tokens, Time: "1h"}}},
 		TeamTools: "tools:\n- {name: lookup, description: looks a ticket up, schema: {type: object}, webhook: \"https://tools.example.com/lookup\"}\n",
@@ -119,7 +119,7 @@ func TestAStartSaysWhereAndHowCodexWorks(t *testing.T) {
 	if w.Repo.URL != "https://git.example.com/app.git" || w.Repo.Depth != 3 || w.Timeout != 5*time.Minute || !w.Keep || w.Hooks.AfterCreate != "make deps" || w.Hooks.Timeout != 90*time.Second {
 		t.Errorf("workspace %+v", w)
 	}
-	if c := opt.Confine; c.Profile != "narrow" || c.Network != protocol.NetworkHosts || strings.Join(c.Hosts, " ") != "api.example.com *.example.org" {
+	if c := opt.Confine; len(c.Read) != 1 || c.Network != protocol.NetworkHosts || strings.Join(c.Hosts, " ") != "api.example.com *.example.org" {
 		t.Errorf("confinement %+v", c)
 	}
 	if d := opt.Watchdogs; d.StartUp != 90*time.Second || d.Quiet != -1 || d.Retry != 2*time.Hour || d.Silence != 0 {
