@@ -43,7 +43,7 @@ type rule struct {
 }
 
 var rules = []rule{
-	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "internal/lab", "internal/payload", "internal/authority"}, nil,
+	{"go.temporal.io/", []string{"cmd", "workflows", "activities", "internal/lab", "internal/payload", "internal/authority", "internal/cluster"}, nil,
 		"domain packages know nothing of Temporal"},
 	{"golang.org/x/crypto/ssh", []string{"hostexec", "internal/sshsig", "internal/access", "internal/command", "internal/audit", "internal/authority", "internal/login",
 		"cmd/ctl/internal/conn", "cmd/internal/apiflows", "cmd/ctl/internal/login", "cmd/ctl/internal/signkey", "cmd/worker", "internal/lab/touchkey"}, []string{"workflows", "internal/api", "internal/tokens", "cmd/ctl", "cmd/internal/flows", "internal/httpapi", "internal/lab/e2e/authority"},
@@ -95,6 +95,7 @@ var rules = []rule{
 	{"github.com/nicholas-fedor/shoutrrr", []string{"internal/notify"}, nil, "internal/notify sends messages"},
 	{module + "internal/payload", []string{"cmd", "internal/stack", "internal/lab", "internal/authority"}, []string{"workflows"},
 		"programs connect to Temporal; what runs on a connection knows no keys; authority asks who wrote a payload; tests read histories"},
+	{module + "internal/cluster", []string{"cmd"}, []string{"workflows"}, "ctl checks a cluster, and workers at their start; workflows set its attributes"},
 	{module + "internal/gateway", []string{"activities", "cmd/worker", "internal/lab"}, nil, "workers serve the model to sessions"},
 	{module + "internal/api", []string{"cmd", "internal/httpapi", "internal/stack", "internal/lab", "internal/console"}, nil, "only programs speak HTTP"},
 	{module + "internal/httpapi", []string{"cmd", "internal/lab"}, nil, "workers serve it over their API"},
@@ -247,6 +248,7 @@ var floors = []floor{
 		"access":   {"core", "conn"},
 		"audit":    {"core", "conn"},
 		"notify":   {"core", "conn"},
+		"cluster":  {"core", "conn"},
 		"stack":    {"core", "conn", "show"},
 	}},
 	{"workflows/", map[string][]string{ // a schedule starts the others; none else imports another one

@@ -775,7 +775,7 @@ func replayedUnder(t *testing.T, before time.Time) map[string]error {
 	k.AllowBefore(before)
 	out := map[string]error{}
 	for file, h := range readHistories(t, all[0]) {
-		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k, authority.Options{})}})
+		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: []interceptor.WorkerInterceptor{authority.Interceptor(k, authority.Options{})}, DisableDeadlockDetection: true})
 		if err != nil {
 			t.Fatal(err)
 		}

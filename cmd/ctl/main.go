@@ -15,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/approval"
 	"fairlead.dev/fairlead/cmd/ctl/internal/audit"
 	"fairlead.dev/fairlead/cmd/ctl/internal/batch"
+	"fairlead.dev/fairlead/cmd/ctl/internal/cluster"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/host"
 	"fairlead.dev/fairlead/cmd/ctl/internal/login"
@@ -53,6 +54,7 @@ var commands = []func(*core.App) *cobra.Command{
 	token.Command,
 	audit.Command,
 	notify.Command,
+	cluster.Command,
 }
 
 func main() {

@@ -146,6 +146,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}
 	codec := target.Codec
 	defer c.Close()
+	if err := hasAttributes(ctx, c, target.Namespace, log); err != nil {
+		return err
+	}
 	temporal.set(c)
 	forPrograms, err := connectPrograms(ctx, conf, c, programs, log)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/cluster"
 	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/hostpool"
@@ -25,6 +26,18 @@ import (
 func hasNamespace(ctx context.Context, c client.Client, name string) error {
 	_, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: name})
 	return err
+}
+
+// hasAttributes returns an error if workflow tasks would fail in the namespace.
+func hasAttributes(ctx context.Context, c client.Client, namespace string, log *slog.Logger) error {
+	return patiently(ctx, log, "the search attributes of namespace "+namespace, func(ctx context.Context) error {
+		err := cluster.Lacking(ctx, c, namespace)
+		var lack *cluster.LackError
+		if errors.As(err, &lack) {
+			return final(err)
+		}
+		return err
+	})
 }
 
 // ensurePool starts the zone's host pool, which never ends.

@@ -63,7 +63,7 @@ func TestARunOfAWorkerThatRequiredNoMarksGoesOnWhenTheyAreRequired(t *testing.T)
 	replay := func(c *Codec, h *historypb.History) error {
 		t.Helper()
 		r, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{
-			DataConverter: c.DataConverter(), FailureConverter: c.FailureConverter(), Interceptors: []interceptor.WorkerInterceptor{c.Interceptor()}})
+			DataConverter: c.DataConverter(), FailureConverter: c.FailureConverter(), Interceptors: []interceptor.WorkerInterceptor{c.Interceptor()}, DisableDeadlockDetection: true})
 		if err != nil {
 			t.Fatal(err)
 		}

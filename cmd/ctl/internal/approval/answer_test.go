@@ -27,6 +27,7 @@ func atTerminal(t *testing.T, lines ...string) (*core.App, *conn.Conn) {
 	t.Helper()
 	person, program := terminaltest.Open(t)
 	a := &core.App{In: program, Out: program, Err: program}
+	t.Cleanup(a.Close)
 	for _, line := range lines {
 		io.WriteString(person, line+"\n")
 	}
@@ -81,6 +82,7 @@ func TestASecretFromATerminalIsNotShown(t *testing.T) {
 		go io.WriteString(person, "open sesame\n") // typed after ctl has asked for it
 		return len(b), nil
 	})}
+	t.Cleanup(a.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	g := given{questions: []protocol.Question{{ID: "p", Secret: true}}, plain: map[string][]string{}, secret: map[string][]string{}}

@@ -166,8 +166,9 @@ func (a *App) OnClose(c io.Closer) {
 	a.closers = append(a.closers, c)
 }
 
-// Close closes what OnClose registered, newest first.
+// Close stops reading the terminal, and closes what OnClose registered, newest first.
 func (a *App) Close() {
+	a.Lend()
 	for i := len(a.closers) - 1; i >= 0; i-- {
 		a.closers[i].Close()
 	}

@@ -17,6 +17,7 @@ import (
 func TestTheTerminalShowsNothingOfASecret(t *testing.T) {
 	person, program := terminaltest.Open(t)
 	a := &App{In: program, Out: program, Err: program}
+	t.Cleanup(a.Close)
 	a.Lines() // starts the reader
 	seen := make(chan string)
 	go func() {

@@ -49,6 +49,7 @@ func TestOnlyOnePressIsAKey(t *testing.T) {
 func TestTheTerminalDeliversKeysAndThenLinesAgain(t *testing.T) {
 	person, program := terminaltest.Open(t)
 	a := &App{In: program, Out: program, Err: program}
+	t.Cleanup(a.Close)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
 	for range 2 { // the second time, the reader begins anew
