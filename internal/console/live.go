@@ -97,15 +97,20 @@ func (v *visit) looks() (func(context.Context) (string, error), error) {
 		return nil, &Problem{Status: http.StatusNotFound, Detail: "there is nothing of this name to follow"}
 	}
 	return func(ctx context.Context) (string, error) {
-		return v.watch.look(ctx, v.who.Principal+"\n"+path, func(ctx context.Context) (string, error) {
-			var raw []byte
-			if err := v.ask(ctx, http.MethodGet, path, "", nil, &raw); err != nil {
-				return "", err
-			}
-			sum := sha256.Sum256(raw)
-			return hex.EncodeToString(sum[:8]), nil
-		})
+		return v.watch.look(ctx, v.who.Principal+"\n"+path, v.digest(path))
 	}, nil
+}
+
+// digest returns what tells one answer of the API from another.
+func (v *visit) digest(path string) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var raw []byte
+		if err := v.ask(ctx, http.MethodGet, path, "", nil, &raw); err != nil {
+			return "", err
+		}
+		sum := sha256.Sum256(raw)
+		return hex.EncodeToString(sum[:8]), nil
+	}
 }
 
 // A watch has the tabs of a person share their looks.

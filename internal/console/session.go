@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -49,6 +50,12 @@ func (p sessionPage) Can(act string) bool {
 		return p.State == protocol.Parked || p.State == protocol.Idle
 	}
 	return true
+}
+
+// Offered lists those of acts that the page offers. The script replaces their buttons only when
+// this has changed, so that they keep the focus.
+func (p sessionPage) Offered(acts ...string) string {
+	return strings.Join(slices.DeleteFunc(acts, func(act string) bool { return !p.Can(act) }), " ")
 }
 
 // An entryList is a part of a transcript.
@@ -200,21 +207,6 @@ func (v *visit) whileIn() (context.Context, context.CancelFunc) {
 		}
 	}()
 	return ctx, cancel
-}
-
-// events passes on the events of a session, as the API gives them to programs.
-func (v *visit) events() error {
-	ctx, cancel := v.whileIn()
-	defer cancel()
-	r := v.r.Clone(ctx)
-	r.URL = &url.URL{Path: "/v1/sessions/" + v.r.PathValue("id") + "/events", RawPath: "/v1/sessions/" + url.PathEscape(v.r.PathValue("id")) + "/events"}
-	if from := v.r.URL.Query().Get("from"); from != "" && v.r.Header.Get("Last-Event-ID") == "" {
-		r.URL.RawQuery = url.Values{"from": {from}}.Encode()
-	}
-	r.RequestURI = r.URL.RequestURI()
-	r.Header = http.Header{"Last-Event-Id": v.r.Header["Last-Event-Id"], "Accept": {"text/event-stream"}}
-	v.opts.API.Inside(v.who).ServeHTTP(v.w, r)
-	return nil
 }
 
 // delivered passes on a file. Browsers keep it and do not show it.

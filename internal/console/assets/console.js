@@ -25,11 +25,18 @@ function setLost(text) {
 // busy says that a person works in an element, so it is not replaced under their hands.
 const busy = (el) => el.contains(document.activeElement) && typing(document.activeElement) || [...el.querySelectorAll("textarea, input[type=text], input[type=password]")].some((i) => i.value !== i.defaultValue);
 
+// same says that a part has not changed. Keys of forms differ each time, so parts with forms say
+// by data-is what they are.
+const same = (a, b) => a.dataset.is === undefined ? a.isEqualNode(b) : a.dataset.is === b.dataset.is;
+
 // update takes over from a newer page what has changed.
 function update(fresh) {
   for (const part of document.querySelectorAll("[data-part]")) {
     const now = fresh.querySelector(`[data-part="${part.dataset.part}"]`);
-    if (now && !part.isEqualNode(now) && !busy(part)) part.replaceWith(document.importNode(now, true));
+    if (!now || same(part, now) || busy(part)) continue;
+    const focused = part.contains(document.activeElement);
+    part.replaceWith(document.importNode(now, true));
+    if (focused) document.getElementById("main").focus();
   }
   const list = document.querySelector("[data-list]");
   const newer = fresh.querySelector("[data-list]");

@@ -80,26 +80,23 @@ func (b *Tab) Text() string {
 // Sees waits until the page shows all words.
 func (b *Tab) Sees(words ...string) string {
 	b.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(50 * time.Millisecond) {
-		text, missing := b.Text(), ""
+	text := ""
+	b.Until(strings.Join(words, ", "), func() bool {
+		text = b.Text()
 		for _, w := range words {
 			if !strings.Contains(text, w) {
-				missing = w
+				return false
 			}
 		}
-		if missing == "" {
-			return text
-		}
-		if time.Now().After(end) {
-			b.Fatalf("the page does not show %q:\n%s", missing, text)
-		}
-	}
+		return true
+	})
+	return text
 }
 
 // Eval evaluates an expression in the page, past its policy.
 func Eval[T any](b *Tab, expr string) T {
 	b.Helper()
-	v, err := chromedp.Run(b.Ctx, chromedp.EvaluateAsDevTools[T](expr, chromedp.EvalAwaitPromise))
+	v, err := evaluate[T](b, expr)
 	if err != nil {
 		b.Fatalf("the browser: %.200s: %v", expr, err)
 	}

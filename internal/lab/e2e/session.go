@@ -16,6 +16,11 @@ import (
 func Session(t *testing.T, id string, flags ...string) {
 	t.Helper()
 	OK(t, append([]string{"session", "start", "--host", "web-1", "--seed", "team", "--id", id}, flags...)...)
+	Closes(t, id)
+}
+
+// Closes closes a session when the test ends, if it is still there.
+func Closes(t *testing.T, id string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 		defer cancel()
