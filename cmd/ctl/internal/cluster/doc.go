@@ -1,0 +1,2 @@
+// Package cluster has `ctl cluster`: what a Temporal cluster lacks for Fairlead.
+package cluster
