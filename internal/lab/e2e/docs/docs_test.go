@@ -67,6 +67,7 @@ var pages = []string{
 	"docs/how-to/follow-a-turn-by-a-review.md",
 	"docs/how-to/let-codex-start-sessions.md",
 	"docs/how-to/see-what-goes-on.md",
+	"docs/how-to/run-workers-for-a-team.md",
 	"docs/how-to/audit-who-did-what.md",
 	"docs/how-to/run-a-command-on-a-host.md",
 	"docs/how-to/park-or-move-a-session.md",
