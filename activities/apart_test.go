@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/activities/hosts"
+	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/places"
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/activities/snaps"
@@ -414,6 +415,18 @@ func TestALinkToAForeignRoomIsNotFollowed(t *testing.T) {
 		if left := b.sh(`[ ! -e "$1" ] || find "$1"; cat "$2/work.txt"; [ -e "$3/auth.json" ] || echo wiped`, k.layout.Dir, other.layout.WorkDir, other.layout.CodexHome); left != "precious\n" {
 			t.Errorf("%s: left %q", name, left)
 		}
+	}
+	// So does the removal of what a session left.
+	k := b.worked("leftover")
+	link(k, other.layout.Seen())
+	if out, err := k.wipe(k.leave(false), knows(inquiry.SeedNow{})); err == nil || out.Wiped || !strings.Contains(err.Error(), "is the folder a copy?") {
+		t.Errorf("leftover: wiped: %+v, %v", out, err)
+	}
+	if out, err := k.wipe(k.leave(true), knows(inquiry.SeedNow{})); err != nil || !out.Wiped || !out.Removed {
+		t.Errorf("leftover: discarded: %+v, %v", out, err)
+	}
+	if left := b.sh(`[ ! -e "$1" ] || find "$1"; cat "$2/work.txt"; [ -e "$3/auth.json" ] || echo wiped`, k.layout.Dir, other.layout.WorkDir, other.layout.CodexHome); left != "precious\n" {
+		t.Errorf("leftover: left %q", left)
 	}
 	// The root may have several names.
 	b.sh(`ln -s "$1" "$1-too"`, b.spec.Root)

@@ -67,12 +67,8 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 	}
 	f, err := hosts.LookSession(ctx, s, h, in.Claim, in.Layout, prepared)
 	if in.Discard && errors.Is(err, folder.ErrStray) {
-		// What the links lead to is another session's.
-		stray := err
-		if err = folder.Unlink(ctx, h, in.Layout, folder.FenceOf(in.Claim, in.Layout.Dir, attempt)); err == nil {
-			f, err = hosts.LookSession(ctx, s, h, in.Claim, in.Layout, prepared)
-			out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("removed links of the session's folder: %v", stray)}
-		}
+		out.Problem = &protocol.Problem{Kind: protocol.ErrTypeDiscarded, Message: fmt.Sprintf("removed links of the session's folder: %v", err)}
+		f, err = lookWithoutLinks(ctx, s, h, in.Claim, in.Layout, prepared, attempt)
 	}
 	if err != nil && !(in.Discard && prepared && kit.IsRootMissing(err)) {
 		return out, stays(h, in.Layout, err)
@@ -102,6 +98,15 @@ func CloseSession(ctx context.Context, s *site.Site, in CloseSessionInput, attem
 		hosts.ForgetRooted(ctx, s, in.Claim, in.Claim.Generation)
 	}
 	return out, err
+}
+
+// lookWithoutLinks looks at a session's folder after it has removed the links there. They lead
+// to what is another session's.
+func lookWithoutLinks(ctx context.Context, s *site.Site, h hostexec.Host, c protocol.Claim, l protocol.Layout, prepared bool, attempt int32) (folder.Folder, error) {
+	if err := folder.Unlink(ctx, h, l, folder.FenceOf(c, l.Dir, attempt)); err != nil {
+		return folder.Folder{}, err
+	}
+	return hosts.LookSession(ctx, s, h, c, l, prepared)
 }
 
 const discardAfter = 2 * time.Minute

@@ -90,6 +90,10 @@ func WipeLeftover(ctx context.Context, s *site.Site, in WipeLeftoverInput, attem
 	// With Discard and no layout, the caller believes that the session never began there.
 	known := in.Layout != (protocol.Layout{})
 	f, err := hosts.LookSession(ctx, s, h, in.Claim, l, known || !in.Discard)
+	if in.Discard && errors.Is(err, folder.ErrStray) {
+		s.Logger.Warn("links of a session's folder are removed", "session", in.Claim.Session, "host", h.Name(), "error", err)
+		f, err = lookWithoutLinks(ctx, s, h, in.Claim, l, known, attempt)
+	}
 	missing := kit.IsRootMissing(err) && in.Discard && known
 	if err != nil && !missing {
 		return out, err
