@@ -256,7 +256,7 @@ var floors = []floor{
 		"internal/lease":  {"internal/kit"},
 		"internal/ruling": {"internal/kit"},
 		"internal/admit":  {"internal/kit"},
-		"newer":           nil,
+		"newer":           {"internal/kit"},
 		"session":         {"internal/kit", "internal/lease", "internal/ruling", "internal/admit"},
 		"hostpool":        {"internal/kit", "internal/lease"},
 		"seed":            {"internal/kit", "internal/lease", "internal/ruling"},

@@ -48,7 +48,7 @@ func (w *world) guard(bindings string, people ...string) {
 	}
 	k := authority.Fixed(a, w.Now)
 	k.Know(w.tokens)
-	w.access = a.Digest
+	w.access, w.keeper = a.Digest, k
 	w.used = map[string]string{}
 	w.RegisterActivityWithOptions(func(_ context.Context, in protocol.ClaimStart) (out protocol.StartClaimed, _ error) {
 		w.reads = append(w.reads, in.Reads)

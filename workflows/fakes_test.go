@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/activities/snaps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -344,6 +345,7 @@ type world struct {
 	ledger   fakeLedger             // of all workflows but sessions
 	foreign  map[string]bool        // ids of sessions that are somebody else's
 	access   string                 // digest of the access file of guard
+	keeper   *authority.Keeper      // of guard
 	used     map[string]string      // nonces of signed starts, and the runs that claimed them
 	reads    []*protocol.StartReads // what starts wanted to read
 	held     []lease.Holds          // the session's answers to a pool's roll call

@@ -216,6 +216,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return nil
 	}
 	fatal := make(chan error, 1)
+	leaves := newer.Interceptor(newer.Options{Features: protocol.Features(), Logger: log, Metrics: metrics})
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
 		Identity:                           identity.String(),
@@ -226,7 +227,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{newer.Interceptor(newer.Options{Features: protocol.Features(), Logger: log, Metrics: metrics}), authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked}), &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked, Leave: leaves.Leave}), leaves, &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

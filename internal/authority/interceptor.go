@@ -39,6 +39,9 @@ type Options struct {
 	Store func(audit.Batch) bool
 	// Revoked says which approvers' keys are revoked, where there is no keeper.
 	Revoked *Keeper
+	// Leave fails the task, by a panic, if this worker does not know all of the input of a
+	// workflow. It is called for a start that counts, before anything is done for it.
+	Leave func(ctx workflow.Context, args []any)
 }
 
 type gate struct {
@@ -104,6 +107,9 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 		if err == nil {
 			err = refusal(name, v)
 		}
+		if err == nil && g.opts.Leave != nil {
+			g.opts.Leave(ctx, in.Args)
+		}
 		if err == nil {
 			g.started = starting(name, r, in.Args, v)
 		}
@@ -168,7 +174,7 @@ func starting(name string, r rule, args []any, v Verdict) func(*Ledger) audit.Re
 		var raw []byte
 		var reason string
 		if len(args) == 1 {
-			raw, _ = command.Marshal(args[0]) // if it cannot be marshalled, the record has no evidence
+			raw, _ = marshal(args[0]) // if it cannot be marshalled, the record has no evidence
 			if s, ok := args[0].(interface{ Says() string }); ok {
 				reason = s.Says()
 			}
@@ -400,9 +406,20 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, v 
 	if len(args) != 1 {
 		return
 	}
-	if raw, merr := command.Marshal(args[0]); merr == nil {
+	if raw, merr := marshal(args[0]); merr == nil {
 		refusedTo(g.opts.Refused, g.keeper, workflow.GetInfo(ctx).WorkflowExecution.ID, name, string(r.verb), raw, v, err)
 	}
+}
+
+// marshal returns the JSON of a command. That of a newer program has fields that this one does
+// not know, and the signature is of all of them.
+func marshal(arg any) ([]byte, error) {
+	if of, ok := arg.(interface{ Given() []byte }); ok {
+		if raw := of.Given(); raw != nil {
+			return raw, nil
+		}
+	}
+	return command.Marshal(arg)
 }
 
 // judge says whether a command counts. later says that conditions are asked by the activity
@@ -414,7 +431,7 @@ func (g *gated) judge(kind command.Kind, workflowID, name string, verb access.Ve
 	if len(args) != 1 {
 		return Verdict{Refused: fmt.Sprintf("%s has %d arguments, and one can be signed", name, len(args))}
 	}
-	raw, err := command.Marshal(args[0])
+	raw, err := marshal(args[0])
 	if err != nil {
 		return Verdict{Refused: err.Error()}
 	}

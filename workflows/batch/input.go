@@ -25,7 +25,7 @@ type Input struct {
 	Carry *BatchState          `json:"carry,omitempty"`
 	Retry *protocol.RetryBatch `json:"retry,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // UnmarshalJSON notes a field that this program does not know.
@@ -39,7 +39,11 @@ func (in *Input) UnmarshalJSON(raw []byte) (err error) {
 func (in Input) Required() []string { return nil }
 
 // Unknown implements newer.Input.
-func (in Input) Unknown() []string { return kit.Newer(in.newer) }
+func (in Input) Unknown() []string { return in.newer.Fields() }
+
+// Given returns the JSON of an input that has a field which this program does not know, and
+// otherwise nil. The signature of a start is of this JSON.
+func (in Input) Given() []byte { return in.newer.Given() }
 
 // End is the result of a Batch workflow.
 type End struct {

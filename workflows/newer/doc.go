@@ -13,6 +13,9 @@
 // is dropped. The failure's text is in the history (once, whatever the number of attempts), in
 // `ctl doctor`, in the worker's log, and counted in the metric [Metric].
 //
+// A worker that takes signed commands only judges a start first, and refuses it if it does not
+// count. So nobody's unsigned start waits.
+//
 // Activities are another matter: an older worker may get an activity that a newer worker's
 // workflow scheduled. The header of each activity has the names that its session requires. A
 // worker that lacks one fails the attempt as [protocol.ErrTypeNewer], and Temporal tries again,

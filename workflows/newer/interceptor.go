@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/version"
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // Metric counts the tasks that were left to newer workers, with the label kind: workflow or
@@ -38,6 +40,12 @@ type Input interface {
 	Unknown() []string
 }
 
+// JudgedWithin is an Input whose workflow itself judges who starts it, and then calls kit.Leave.
+type JudgedWithin interface {
+	Input
+	JudgedWithin()
+}
+
 // Options are of an Interceptor.
 type Options struct {
 	Features []string // that this worker knows
@@ -45,27 +53,29 @@ type Options struct {
 	Metrics  client.MetricsHandler // may be nil
 }
 
-// Interceptor returns the interceptor of a worker. It must come before all that reads inputs,
-// since a signature does not match an input that was decoded without some of its fields.
-func Interceptor(opts Options) interceptor.WorkerInterceptor { return &guard{Options: opts} }
+// Interceptor returns the interceptor of a worker. An interceptor that judges starts comes before
+// it: whoever may not start a workflow is refused, and does not wait for a newer worker. The judge
+// calls Leave for what it accepts, before it does anything else for it.
+func Interceptor(opts Options) *Guard { return &Guard{Options: opts} }
 
-type guard struct {
+// A Guard is the interceptor of a worker.
+type Guard struct {
 	interceptor.WorkerInterceptorBase
 	Options
 }
 
-func (g *guard) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
+func (g *Guard) InterceptWorkflow(_ workflow.Context, next interceptor.WorkflowInboundInterceptor) interceptor.WorkflowInboundInterceptor {
 	return &inbound{WorkflowInboundInterceptorBase: interceptor.WorkflowInboundInterceptorBase{Next: next}, guard: g}
 }
 
-func (g *guard) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
+func (g *Guard) InterceptActivity(_ context.Context, next interceptor.ActivityInboundInterceptor) interceptor.ActivityInboundInterceptor {
 	return &activities{ActivityInboundInterceptorBase: interceptor.ActivityInboundInterceptorBase{Next: next}, guard: g}
 }
 
 // left logs and counts a task that is left to newer workers. It does not use the workflow's
 // logger and metrics, because these are silent in replays, and a worker mostly meets such a
 // workflow in a replay.
-func (g *guard) left(kind, what string, lacks []string) {
+func (g *Guard) left(kind, what string, lacks []string) {
 	g.Logger.Error("left to a newer worker, because this worker lacks features or fields that it needs", "kind", kind, "of", what, "lacks", strings.Join(lacks, ", "), "version", version.String())
 	if g.Metrics != nil {
 		g.Metrics.WithTags(map[string]string{"kind": kind}).Counter(Metric).Inc(1)
@@ -74,7 +84,7 @@ func (g *guard) left(kind, what string, lacks []string) {
 
 type inbound struct {
 	interceptor.WorkflowInboundInterceptorBase
-	guard    *guard
+	guard    *Guard
 	requires []string
 }
 
@@ -85,21 +95,43 @@ func (i *inbound) Init(next interceptor.WorkflowOutboundInterceptor) error {
 // ExecuteWorkflow fails the task of a workflow whose input this worker does not know
 // completely.
 func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWorkflowInput) (any, error) {
-	var lacks []string
-	for _, arg := range in.Args {
+	requires, lacks := i.guard.look(in.Args)
+	if len(lacks) == 0 {
+		i.requires = requires
+	} else {
+		leave := func() { i.guard.leave(ctx, lacks) }
+		if !slices.ContainsFunc(in.Args, func(arg any) bool { _, ok := arg.(JudgedWithin); return ok }) {
+			leave()
+		}
+		ctx = kit.Leaving(ctx, leave)
+	}
+	return i.Next.ExecuteWorkflow(ctx, in)
+}
+
+// Leave fails the task of a workflow whose input this worker does not know completely: it
+// panics.
+func (g *Guard) Leave(ctx workflow.Context, args []any) {
+	if _, lacks := g.look(args); len(lacks) > 0 {
+		g.leave(ctx, lacks)
+	}
+}
+
+func (g *Guard) look(args []any) (requires, lacks []string) {
+	for _, arg := range args {
 		if of, ok := arg.(Input); ok {
-			i.requires = append(i.requires, of.Required()...)
+			requires = append(requires, of.Required()...)
 			lacks = append(lacks, of.Unknown()...)
 		}
 	}
-	if lacks = append(protocol.Lacking(i.requires, i.guard.Features), lacks...); len(lacks) > 0 {
-		id := workflow.GetInfo(ctx).WorkflowExecution.ID
-		//workflowcheck:ignore // it logs and counts, and the task fails
-		i.guard.left("workflow", id, lacks)
-		panic(fmt.Errorf("%s needs what this worker (version %s) does not know: %s. It waits for a newer worker, and nothing of it is dropped: bring all workers of its zone up to date",
-			id, version.String(), strings.Join(lacks, ", ")))
-	}
-	return i.Next.ExecuteWorkflow(ctx, in)
+	return requires, append(protocol.Lacking(requires, g.Features), lacks...)
+}
+
+func (g *Guard) leave(ctx workflow.Context, lacks []string) {
+	id := workflow.GetInfo(ctx).WorkflowExecution.ID
+	//workflowcheck:ignore // it logs and counts, and the task fails
+	g.left("workflow", id, lacks)
+	panic(fmt.Errorf("%s needs what this worker (version %s) does not know: %s. It waits for a newer worker, and nothing of it is dropped: bring all workers of its zone up to date",
+		id, version.String(), strings.Join(lacks, ", ")))
 }
 
 type outbound struct {
@@ -120,7 +152,7 @@ func (o *outbound) ExecuteActivity(ctx workflow.Context, activityType string, ar
 
 type activities struct {
 	interceptor.ActivityInboundInterceptorBase
-	guard *guard
+	guard *Guard
 }
 
 func (a *activities) ExecuteActivity(ctx context.Context, in *interceptor.ExecuteActivityInput) (any, error) {

@@ -13,7 +13,7 @@ type Input struct {
 	Zone  string `json:"zone"`
 	Carry *State `json:"carry,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // UnmarshalJSON notes a field that this program does not know.
@@ -27,7 +27,7 @@ func (in *Input) UnmarshalJSON(raw []byte) (err error) {
 func (in Input) Required() []string { return nil }
 
 // Unknown implements newer.Input.
-func (in Input) Unknown() []string { return kit.Newer(in.newer) }
+func (in Input) Unknown() []string { return in.newer.Fields() }
 
 // State is what an Outbox carries across continue-as-new.
 type State struct {

@@ -38,7 +38,7 @@ type FireInput struct {
 	// start.
 	Groups []string `json:"groups,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // UnmarshalJSON notes a field that this program does not know.
@@ -53,12 +53,16 @@ func (in FireInput) Required() []string { return nil }
 
 // Unknown implements newer.Input.
 func (in FireInput) Unknown() []string {
-	all := kit.Newer(in.newer)
+	all := in.newer.Fields()
 	if in.Session != nil {
 		all = append(all, in.Session.Unknown()...)
 	}
 	return all
 }
+
+// Given returns the JSON of an input that has a field which this program does not know, and
+// otherwise nil. The signature of a start is of this JSON.
+func (in FireInput) Given() []byte { return in.newer.Given() }
 
 // Stands implements authority.StandingCommand. An act counts once.
 func (in FireInput) Stands() (schedule string, begins access.Verb, o access.Object) {

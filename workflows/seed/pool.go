@@ -22,7 +22,7 @@ type PoolInput struct {
 	Name  string         `json:"name"`
 	Carry *PoolState     `json:"carry,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // UnmarshalJSON notes a field that this program does not know.
@@ -36,7 +36,11 @@ func (in *PoolInput) UnmarshalJSON(raw []byte) (err error) {
 func (in PoolInput) Required() []string { return nil }
 
 // Unknown implements newer.Input.
-func (in PoolInput) Unknown() []string { return kit.Newer(in.newer) }
+func (in PoolInput) Unknown() []string { return in.newer.Fields() }
+
+// Given returns the JSON of an input that has a field which this program does not know, and
+// otherwise nil. The signature of a start is of this JSON.
+func (in PoolInput) Given() []byte { return in.newer.Given() }
 
 // PoolState is what a SeedPool carries across continue-as-new.
 type PoolState struct {

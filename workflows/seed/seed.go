@@ -21,7 +21,7 @@ type Input struct {
 	Name  string         `json:"name"`
 	Carry *State         `json:"carry,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // UnmarshalJSON notes a field that this program does not know.
@@ -35,7 +35,11 @@ func (in *Input) UnmarshalJSON(raw []byte) (err error) {
 func (in Input) Required() []string { return nil }
 
 // Unknown implements newer.Input.
-func (in Input) Unknown() []string { return kit.Newer(in.newer) }
+func (in Input) Unknown() []string { return in.newer.Fields() }
+
+// Given returns the JSON of an input that has a field which this program does not know, and
+// otherwise nil. The signature of a start is of this JSON.
+func (in Input) Given() []byte { return in.newer.Given() }
 
 // State is what a Seed carries across continue-as-new.
 type State struct {

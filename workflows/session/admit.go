@@ -71,7 +71,7 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			}
 			return admission{Signed: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
 		}
-		raw, err := command.Marshal(in)
+		raw, err := in.signed()
 		if err != nil {
 			return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}

@@ -266,7 +266,7 @@ func (s *core) carriedTo(seq int64) {
 // startOf returns the record of a start.
 func startOf(ctx workflow.Context, in Input, a admission, refused error) audit.Record {
 	//workflowcheck:ignore // JSON, digests and keys are read by pure functions
-	raw, err := command.Marshal(in)
+	raw, err := in.signed()
 	if err != nil && refused == nil {
 		refused = err // not reached: the input came as JSON
 	}

@@ -6,6 +6,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/workspaces"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
@@ -27,7 +28,7 @@ type Input struct {
 	// has them, and counts them: there a worker wrote the input.
 	Groups []string `json:"groups,omitempty"`
 
-	newer string // a field that this program does not know
+	newer kit.Newer // a field that this program does not know
 }
 
 // NewInput returns what starts a session, with the features that its options use.
@@ -53,7 +54,22 @@ func (in Input) Required() []string {
 }
 
 // Unknown implements newer.Input.
-func (in Input) Unknown() []string { return kit.Newer(in.newer) }
+func (in Input) Unknown() []string { return in.newer.Fields() }
+
+// Given returns the JSON of an input that has a field which this program does not know, and
+// otherwise nil. The signature of a start is of this JSON.
+func (in Input) Given() []byte { return in.newer.Given() }
+
+// JudgedWithin implements newer.JudgedWithin.
+func (in Input) JudgedWithin() {}
+
+// signed returns the JSON of the start, of which its signature is.
+func (in Input) signed() ([]byte, error) {
+	if raw := in.Given(); raw != nil {
+		return raw, nil
+	}
+	return command.Marshal(in)
+}
 
 // Options are a person's choices. If SeedPool is set, Seed stays empty.
 type Options struct {

@@ -42,10 +42,15 @@ func runSession(ctx workflow.Context, every kit.Intervals, in Input) (protocol.S
 	return s.run()
 }
 
-func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (*session, error) {
-	opt, err := in.check(ctx, mostOften)
+func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (_ *session, err error) {
+	var opt Options
 	var adm admission
-	if err == nil {
+	if kit.Lacks(ctx) {
+		// It is not known whether its options are good. Whoever may not start it does not wait.
+		if adm, err = admitStart(ctx, in); err == nil {
+			kit.Leave(ctx)
+		}
+	} else if opt, err = in.check(ctx, mostOften); err == nil {
 		adm, err = admitStart(ctx, in)
 	}
 	var start audit.Record
