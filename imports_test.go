@@ -24,9 +24,10 @@ const (
 	shellWords  = "internal/shellwords"
 	escapes     = "internal/escape"
 	localSocket = "internal/localsocket"
+	secretFile  = "internal/secretfile"
 )
 
-var below = []string{vocabulary, shellWords, escapes, localSocket}
+var below = []string{vocabulary, shellWords, escapes, localSocket, secretFile}
 
 // chunkStore keeps content and knows no snapshots.
 const chunkStore = "snapshots/chunks"

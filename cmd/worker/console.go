@@ -19,6 +19,7 @@ import (
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/console"
 	"fairlead.dev/fairlead/internal/login"
+	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/store"
 )
 
@@ -108,7 +109,7 @@ func linkKey(path string) ([]byte, error) {
 		return nil, fmt.Errorf("read the key of the console's links: %w", err)
 	}
 	defer f.Close()
-	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() || i.Mode().Perm()&0o077 != 0 {
+	if i, err := f.Stat(); err != nil || !i.Mode().IsRegular() || secretfile.Exposed(i) {
 		return nil, fmt.Errorf("read the key of the console's links: %s must be a file that nobody else can read: chmod 600 it", path)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, 4<<10))

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"fairlead.dev/fairlead/internal/secretfile"
 )
 
 // maxFile is far more than a certificate with its key has, in bytes.
@@ -43,8 +45,8 @@ func private(path string) error {
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("others may read %s (mode %04o): chmod 600 it", path, mode)
+	if secretfile.Exposed(info) {
+		return fmt.Errorf("others may read %s (mode %04o): chmod 600 it", path, info.Mode().Perm())
 	}
 	return nil
 }

@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/teamtool"
 )
 
@@ -452,7 +453,7 @@ func checkSecretFile(path string) error {
 		return err
 	case info.IsDir():
 		return fmt.Errorf("%s is a folder", path)
-	case info.Mode().Perm()&0o077 != 0:
+	case secretfile.Exposed(info):
 		return fmt.Errorf("others may read %s (mode %04o): chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	f, err := os.Open(path)

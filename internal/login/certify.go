@@ -15,6 +15,7 @@ import (
 	"golang.org/x/crypto/ssh"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -214,7 +215,7 @@ func (d *Desk) key() (ssh.Signer, error) {
 		return fail(err)
 	case !info.Mode().IsRegular():
 		return fail(errors.New("it is not a regular file"))
-	case info.Mode().Perm()&0o077 != 0:
+	case secretfile.Exposed(info):
 		return fail(fmt.Errorf("its mode is %#o, so that others may read it: chmod 600", info.Mode().Perm()))
 	}
 	pem, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))

@@ -6,6 +6,8 @@ import (
 	"io"
 	"os"
 	"strings"
+
+	"fairlead.dev/fairlead/internal/secretfile"
 )
 
 const maxSecret = 64 << 10
@@ -23,7 +25,7 @@ func (r *Rules) secret(name string) (string, error) {
 		return "", fmt.Errorf("read %s: %w", name, bare(err))
 	case !info.Mode().IsRegular():
 		return "", fmt.Errorf("read %s: it is not a file", name)
-	case info.Mode().Perm()&0o077 != 0:
+	case secretfile.Exposed(info):
 		return "", fmt.Errorf("read %s: others may read it: chmod 600", name)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxSecret+1))

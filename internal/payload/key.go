@@ -15,6 +15,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"fairlead.dev/fairlead/internal/secretfile"
 )
 
 // A Key encrypts payloads. It prints as its id.
@@ -82,7 +84,7 @@ func LoadKeys(path string) (_ []Key, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if secretfile.Exposed(info) {
 		return nil, fmt.Errorf("others may read %s (mode %04o): chmod 600 %s", path, info.Mode().Perm(), path)
 	}
 	if info.Size() > 64<<10 {

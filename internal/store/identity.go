@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"filippo.io/age"
+
+	"fairlead.dev/fairlead/internal/secretfile"
 )
 
 // GenerateIdentity writes a new age X25519 identity to path (0600) and syncs it. It never
@@ -47,7 +49,7 @@ func LoadIdentities(path string) (_ []age.Identity, err error) {
 	if err != nil {
 		return nil, err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	if secretfile.Exposed(info) {
 		return nil, fmt.Errorf("%s may be read by others: mode %v (chmod 600 it)", path, info.Mode().Perm())
 	}
 	data, err := os.ReadFile(path)

@@ -22,6 +22,7 @@ import (
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/certs"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/stack"
 	"fairlead.dev/fairlead/internal/store"
 )
@@ -404,8 +405,8 @@ func private(path string) error {
 	if err != nil {
 		return err
 	}
-	if mode := info.Mode().Perm(); mode&0o077 != 0 {
-		return fmt.Errorf("others may read %s (mode %04o)", path, mode)
+	if secretfile.Exposed(info) {
+		return fmt.Errorf("others may read %s (mode %04o)", path, info.Mode().Perm())
 	}
 	return nil
 }
