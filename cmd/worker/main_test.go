@@ -203,6 +203,9 @@ func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 		return err == nil && !st.Ready && st.Waits == "Temporal" && st.PID == w.Process.Pid
 	})
 
+	probes := metricsAddress(t, w)
+	probed(t, probes+"/livez", http.StatusOK, "ok")
+	probed(t, probes+"/readyz", http.StatusServiceUnavailable, "the worker waits for Temporal")
 	server := exec.Command(realparts.DevServer(t), "server", "start-dev", "--headless", "--port", strconv.Itoa(port), "--db-filename", filepath.Join(p.dir, "t.db"))
 	if _, err := os.Stat(server.Path); err != nil {
 		t.Fatalf("%v (run `make build`)", err)
@@ -213,6 +216,7 @@ func TestWorkerWaitsForTemporalAndDrains(t *testing.T) {
 		st, err = p.status(t)
 		return err == nil && st.Ready
 	})
+	probed(t, probes+"/readyz", http.StatusOK, "ok")
 	if id, ok := api.ParseIdentity(st.Identity); !ok || id.Name != "w-1" || id.API != "unix://"+p.socket || st.Store.ID == "" || len(st.TaskQueues) != 1 {
 		t.Errorf("status %+v", st)
 	}

@@ -26,6 +26,7 @@ import (
 // own. It is safe for concurrent use.
 type metrics struct {
 	shared *shared
+	health health
 	tags   map[string]string
 	server *http.Server
 	done   chan struct{}
@@ -67,6 +68,8 @@ func serveMetrics(conf config.Metrics, log *slog.Logger) (*metrics, error) {
 		return nil, fmt.Errorf("serve metrics: %w", err)
 	}
 	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", m.health.live)
+	mux.HandleFunc("GET /readyz", m.health.ready)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.shared.registry, promhttp.HandlerOpts{}))
 	if conf.Pprof {
 		mux.HandleFunc("GET /debug/pprof/", pprof.Index)

@@ -49,23 +49,23 @@ const stuck = 5 * time.Second
 // so that a second signal ends a drain. below is the folder of --takeover, or empty. With
 // apiOnly it runs no activities and no workflows.
 func serve(ctx context.Context, unlisten func(), conf *config.Config, below string, apiOnly bool, log *slog.Logger) error {
-	blobs, err := openStore(ctx, conf, log)
-	if err != nil {
-		return err
-	}
-	defer blobs.Close()
 	metrics, err := serveMetrics(conf.Metrics, log)
 	if err != nil {
 		return err
 	}
 	defer metrics.Close()
-
+	blobs, err := openStore(ctx, conf, log)
+	if err != nil {
+		return err
+	}
+	defer blobs.Close()
 	who := &presence{status: api.Status{
 		PID: os.Getpid(), Version: version.String(), Codex: conf.Codex.Version, Zone: conf.Zone,
 		TaskQueues: []string{protocol.TaskQueueOf(conf.Zone)}, Features: protocol.Features(),
 		Store: api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
+	metrics.health.of(who.get)
 	keeper, err := keeperOf(ctx, conf, blobs, log)
 	if err != nil {
 		return err
