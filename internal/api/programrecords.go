@@ -106,10 +106,11 @@ func (p *Records) Deliverable(ctx context.Context, session, call string) (protoc
 	return d, in, nil
 }
 
-// Snapshots lists a session's snapshots, oldest first.
+// Snapshots lists a session's snapshots, oldest first, or, if session is empty, those of all
+// sessions that the caller may read.
 func (p *Records) Snapshots(ctx context.Context, session string) ([]snapshots.Manifest, error) {
 	list, err := snapshots.List(ctx, p.s.opts.Store, session)
-	if err == nil && len(list) == 0 {
+	if err == nil && len(list) == 0 && session != "" {
 		err = p.s.known(ctx, session)
 	}
 	if err != nil {
@@ -119,10 +120,19 @@ func (p *Records) Snapshots(ctx context.Context, session string) ([]snapshots.Ma
 		}
 		return nil, err
 	}
+	if session == "" {
+		list = p.s.readable(ctx, list)
+	}
 	for i := range list {
 		list[i] = forPeople(list[i])
 	}
 	return list, nil
+}
+
+// DeleteSnapshot deletes a snapshot from which no session goes on.
+func (p *Records) DeleteSnapshot(ctx context.Context, id string) (snapshots.Manifest, error) {
+	m, err := dropSnapshot(ctx, p.s, id)
+	return forPeople(m), err
 }
 
 // Snapshot returns a manifest, also of an incomplete snapshot.

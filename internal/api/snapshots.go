@@ -176,13 +176,21 @@ func (s *Server) exportSnapshot(w http.ResponseWriter, r *http.Request) {
 // deleteSnapshot refuses a snapshot that a session continues from, and the newest good one
 // of a running session, which may soon continue from it.
 func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
-	id := r.PathValue("id")
-	m, err := s.manifest(r.Context(), id)
+	m, err := dropSnapshot(r.Context(), s, r.PathValue("id"))
+	if err != nil {
+		s.fail(w, err)
+		return
+	}
+	s.reply(w, forPeople(m))
+}
+
+func dropSnapshot(ctx context.Context, s *Server, id string) (snapshots.Manifest, error) {
+	m, err := s.manifest(ctx, id)
 	if err == nil {
-		err = s.mayDelete(r.Context(), m)
+		err = s.mayDelete(ctx, m)
 	}
 	if err == nil {
-		err = snapshots.Drop(r.Context(), s.opts.Store, id, s.holds)
+		err = snapshots.Drop(ctx, s.opts.Store, id, s.holds)
 	}
 	var held *snapshots.HeldError
 	if errors.As(err, &held) {
@@ -195,12 +203,11 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 		if !errors.As(err, &e) {
 			err = snapshotProblem(err)
 		}
-		s.fail(w, err)
-		return
+		return m, err
 	}
-	accepted(&s.opts, callerOf(r.Context()), access.SnapshotWrite, protocol.SessionID(m.Session), "snapshot "+id+" deleted")
+	accepted(&s.opts, callerOf(ctx), access.SnapshotWrite, protocol.SessionID(m.Session), "snapshot "+id+" deleted")
 	s.log.Info("snapshot deleted", "snapshot", id)
-	s.reply(w, forPeople(m))
+	return m, nil
 }
 
 // holds reports whether a fork still needs the snapshot that it pinned.

@@ -62,6 +62,7 @@ func New(sessions Backend, records Records) *API {
 	a.addSessions()
 	a.addApprovals()
 	a.addRecords()
+	a.addSnapshots()
 	a.addHosts()
 	a.addSeeds()
 	a.addBatches()

@@ -25,6 +25,10 @@ type Sessions interface {
 	// Tell tells a session one thing, such as protocol.Interrupt, and returns its view.
 	Tell(ctx context.Context, key, id string, msg any) (any, error)
 	TakeSnapshot(ctx context.Context, key, id string) (protocol.SnapshotAccepted, error)
+	// Restore starts a session that goes on from a snapshot.
+	Restore(ctx context.Context, key, snapshot string, in StartSession) (Started, error)
+	// Fork starts a session that goes on from where another one is.
+	Fork(ctx context.Context, key, id string, in StartSession) (Started, error)
 	// Approvals lists those of one session, or of all that may allows.
 	Approvals(ctx context.Context, session string, all bool, may func(session string) bool) ([]protocol.Approval, error)
 	Approval(ctx context.Context, id string) (protocol.Approval, error)
@@ -98,8 +102,10 @@ type Records interface {
 	Entries(ctx context.Context, session string, from int64, limit int) ([]protocol.Entry, error)
 	Deliverables(ctx context.Context, session string) ([]protocol.Deliverable, error)
 	Deliverable(ctx context.Context, session, call string) (protocol.Deliverable, io.ReadCloser, error)
+	// Snapshots lists those of a session, or of all that the caller may read.
 	Snapshots(ctx context.Context, session string) ([]snapshots.Manifest, error)
 	Snapshot(ctx context.Context, id string) (snapshots.Manifest, error)
+	DeleteSnapshot(ctx context.Context, id string) (snapshots.Manifest, error)
 }
 
 var _ Records = (*api.Records)(nil)

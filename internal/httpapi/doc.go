@@ -15,7 +15,10 @@
 //	GET  /v1/sessions/{id}/delivered/{call}    one of them, as a file
 //	GET  /v1/sessions/{id}/snapshots           its snapshots
 //	POST /v1/sessions/{id}/snapshots           take one
-//	GET  /v1/sessions/{id}/snapshots/{snapshot}
+//	GET  /v1/sessions/{id}/snapshots/{snapshot}   DELETE: delete it
+//	POST /v1/sessions/{id}/snapshots/{snapshot}/restore   go on from it, as a new session
+//	POST /v1/sessions/{id}/fork                the same, from where the session is
+//	GET  /v1/session-snapshots                 those of all sessions
 //	GET  /v1/approvals                         list approvals
 //	GET  /v1/approvals/{id}                    show one in full
 //	POST /v1/approvals/{id}/decision           decide it

@@ -246,6 +246,14 @@ func (f *fake) TakeSnapshot(_ context.Context, key, id string) (protocol.Snapsho
 	return protocol.SnapshotAccepted{Session: id, N: 1}, f.took(key, "snapshot")
 }
 
+func (f *fake) Restore(_ context.Context, key, snapshot string, in httpapi.StartSession) (httpapi.Started, error) {
+	return httpapi.Started{ID: "s1b"}, f.took(key, in)
+}
+
+func (f *fake) Fork(_ context.Context, key, id string, in httpapi.StartSession) (httpapi.Started, error) {
+	return httpapi.Started{ID: "s1b"}, f.took(key, in)
+}
+
 func (f *fake) Approvals(_ context.Context, of string, all bool, may func(string) bool) ([]protocol.Approval, error) {
 	list := []protocol.Approval{}
 	for _, id := range []string{"s1.1", "s1.2", "s2.1"} {

@@ -14,7 +14,6 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
-	"fairlead.dev/fairlead/snapshots"
 )
 
 // PagedSession names a session in a path, and a page of its data.
@@ -34,12 +33,6 @@ type OfDeliverable struct {
 	Call string `path:"call" pattern:"^i[0-9]{1,9}[.][0-9]{1,18}$" doc:"the deliverable's call"`
 }
 
-// OfSnapshot names a snapshot in a path.
-type OfSnapshot struct {
-	OfSession
-	Snapshot string `path:"snapshot" maxLength:"200" doc:"the snapshot's id"`
-}
-
 func (a *API) addRecords() {
 	read := func(path, id, summary string) spot {
 		return spot{method: http.MethodGet, path: sessionPath + path, id: id, summary: summary, verb: access.SessionRead, session: ofSession}
@@ -53,19 +46,6 @@ func (a *API) addRecords() {
 			}
 			return answer(pageOf(in.Paged, "delivered "+in.ID, list, func(d protocol.Deliverable) string { return d.Call }))
 		})
-	add(a, read("/snapshots", "listSnapshots", "List a session's snapshots, the oldest first"),
-		func(ctx context.Context, in *PagedSession) (*Body[Page[snapshots.Manifest]], error) {
-			list, err := a.records.Snapshots(ctx, in.ID)
-			if err != nil {
-				return nil, err
-			}
-			return answer(pageOf(in.Paged, "snapshots "+in.ID, list, func(m snapshots.Manifest) string { return m.ID }))
-		})
-	one := read("/snapshots/{snapshot}", "showSnapshot", "Show a snapshot")
-	one.session = ofSnapshot
-	add(a, one, func(ctx context.Context, in *OfSnapshot) (*Body[snapshots.Manifest], error) {
-		return answer(a.records.Snapshot(ctx, in.Snapshot))
-	})
 	add(a, read("/delivered/{call}", "readDeliverable", "Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received"), a.delivered)
 	a.describe("readDeliverable", "application/octet-stream", &huma.Schema{Type: huma.TypeString, Format: "binary"})
 	add(a, read("/events", "followSession", "Follow a session"), a.events)

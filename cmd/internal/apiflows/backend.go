@@ -21,6 +21,7 @@ import (
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/snapshots"
 )
 
 // Store keeps and reads what is too large for workflows; *[api.Records] implements it.
@@ -31,6 +32,8 @@ type Store interface {
 	// KeepToken keeps a token for the server of a session's repository.
 	KeepToken(ctx context.Context, session, repo, token string) (blob string, err error)
 	BatchResults(ctx context.Context, blob string) ([]byte, error)
+	Snapshot(ctx context.Context, id string) (snapshots.Manifest, error)
+	Snapshots(ctx context.Context, session string) ([]snapshots.Manifest, error)
 	AuditLines(ctx context.Context, workflow string) iter.Seq2[string, error]
 	AuditHead() *protocol.AuditHead
 	Access() *access.Access

@@ -106,8 +106,8 @@ func TestAStartSaysWhereAndHowCodexWorks(t *testing.T) {
 	tokens := int64(7)
 	opt, err := options(httpapi.StartSession{
 		Repo: &httpapi.Repo{URL: "https://git.example.com/app.git", Ref: "main", Depth: 3, User: "bot", Timeout: "5m"}, KeepWork: true,
-		Hooks:   &httpapi.Hooks{AfterCreate: "make deps", Timeout: "90s"},
-		Read: []string{"/srv/data"}, Network: "API.example.com, *.example.org",
+		Hooks: &httpapi.Hooks{AfterCreate: "make deps", Timeout: "90s"},
+		Read:  []string{"/srv/data"}, Network: "API.example.com, *.example.org",
 		StartUp: "90s", Quiet: "0s", RetryTimeout: "2h",
 		FollowUps: []httpapi.FollowUp{{Name: "review", Prompt: "review it", After: httpapi.FollowUpAfter{Turns: 1}, Budget: &httpapi.FollowUpBudget{Tokens: &tokens, Time: "1h"}}},
 		TeamTools: "tools:\n- {name: lookup, description: looks a ticket up, schema: {type: object}, webhook: \"https://tools.example.com/lookup\"}\n",
@@ -157,5 +157,28 @@ func TestATokenIsInNoDigestOfARequest(t *testing.T) {
 	}
 	if _, err := unattended(httpapi.StartSession{Repo: given}); err == nil || !strings.Contains(err.Error(), "repo.token") {
 		t.Errorf("a batch: %v", err)
+	}
+}
+
+// What goes on from a snapshot says only what is to differ.
+func TestWhatGoesOnSaysOnlyWhatIsToDiffer(t *testing.T) {
+	_, given, err := goesOn(httpapi.StartSession{Host: "web-2", Sandbox: "read-only", Tools: []string{}, Policy: "none"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for flag, want := range map[string]bool{"sandbox": true, "tools": true, "policy": true, "approval-policy": false, "model": false, "budget": false, "read": false, "instructions": false} {
+		if given(flag) != want {
+			t.Errorf("%s counts as given: %v", flag, !want)
+		}
+	}
+	for want, in := range map[string]httpapi.StartSession{
+		"dir":           {Dir: "/srv"},
+		"repo":          {Repo: &httpapi.Repo{URL: "https://git.example.com/app.git"}},
+		"from_snapshot": {FromSnapshot: "s1.snap-1"},
+		"message":       {Message: &httpapi.NewMessage{Text: "hello"}},
+	} {
+		if _, _, err := goesOn(in); errkind.ExitCode(err) != errkind.ExitUsage || err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %s", in, err, want)
+		}
 	}
 }

@@ -1,7 +1,6 @@
 package session
 
 import (
-	"cmp"
 	"context"
 	"strings"
 
@@ -11,6 +10,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
+	"fairlead.dev/fairlead/cmd/internal/restores"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows/session"
@@ -131,9 +131,7 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	if err != nil && core.ExitCode(err) != core.ExitNotFound {
 		return newest, err
 	}
-	switch unknown := err != nil; {
-	case unknown, v.State == protocol.Parked, v.State == protocol.Closed, v.State == protocol.Failed:
-	default:
+	if err == nil && restores.Takes(v) {
 		acc, kept, err := conn.AskSnapshot(ctx, t, session)
 		if err != nil || kept {
 			return newest, errOr(err, core.Unreachable("%s: no worker is up; the snapshot is taken when one is", doing).Hinted("repeat the command then"))
@@ -144,28 +142,14 @@ func newestSnapshot(ctx context.Context, a *core.App, t *conn.Conn, session stri
 	if err != nil {
 		return newest, err
 	}
+	var all []snapshots.Manifest
 	for m, err := range worker.Snapshots(ctx, session) {
 		if err != nil {
 			return newest, conn.APIFailure(doing, err)
 		}
-		if m.Newer() {
-			return newest, newerSnapshot(doing, m)
-		}
-		if m.GoesOn() && (v.ID == "" || isOf(m, v)) {
-			newest = m
-		}
+		all = append(all, m)
 	}
-	if newest.ID == "" {
-		return newest, core.NotFound("%s: there is no good snapshot of it", doing).Hinted("`ctl session list` and `ctl snapshot list` show what there is")
-	}
-	if v.State == protocol.Parked { // no snapshot has the settings that were changed since
-		newest.Model, newest.Effort = cmp.Or(v.Options["model"], newest.Model), cmp.Or(v.Options["effort"], newest.Effort)
-	}
-	return newest, nil
-}
-
-func newerSnapshot(doing string, m snapshots.Manifest) error {
-	return core.Refused("%s: %s was made by a newer version than the worker's", doing, m.ID).Hinted("bring the workers to that version; `ctl status` shows which each of them has")
+	return restores.Newest(doing, v, all)
 }
 
 func errOr(err error, or error) error {
@@ -176,29 +160,21 @@ func errOr(err error, or error) error {
 }
 
 func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt session.Options, budget string, given func(flag string) bool) error {
-	if m.Newer() {
-		return newerSnapshot("restore snapshot "+m.ID, m)
-	}
-	if !m.Complete {
-		return core.Refused("restore snapshot %s: it is incomplete, and never used", m.ID).Hinted("`ctl snapshot list %s` shows the others", m.Session)
-	}
-	opt.From = m.ID
-	former, known := former(ctx, t, m)
-	if err := asItWas(&opt, m, former, given); err != nil {
-		return err
-	}
-	sameThread(&opt, former, given)
-	if err := start.SameBudget(&opt, m, former, budget, given); err != nil {
-		return err
-	}
-	if err := start.SamePolicy(ctx, t, &opt, m, known, given); err != nil {
-		return err
-	}
-	if opt.Seed == "" && opt.SeedPool == "" {
-		if !known {
-			a.Note("the session of the snapshot, %s, is no longer known; without --seed the new session has no credentials", m.Session)
+	var asked *protocol.Budget
+	if budget != "" {
+		b, err := restores.ParseBudget(budget)
+		if err != nil {
+			return err
 		}
-		sameCredentials(&opt, former, given)
+		asked = &b
+	}
+	seedless := opt.Seed == "" && opt.SeedPool == ""
+	known, err := restores.Settings(ctx, t.Conn, m, &opt, asked, given)
+	if err != nil {
+		return err
+	}
+	if seedless && !known {
+		a.Note("the session of the snapshot, %s, is no longer known; without --seed the new session has no credentials", m.Session)
 	}
 	if err := start.KeepGiven(ctx, a, t, start.OfSession(id), &opt); err != nil {
 		return err
@@ -207,153 +183,4 @@ func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots
 		return err
 	}
 	return a.Print().Show(map[string]string{"id": id}, func(p *core.Printer) { p.Printf("%s\n", id) })
-}
-
-// former returns the session that a snapshot was taken of. known is false if it no longer
-// exists or its id belongs to a later session.
-func former(ctx context.Context, t *conn.Conn, m snapshots.Manifest) (v protocol.SessionView, known bool) {
-	_, err := t.AskEither(ctx, "show session "+m.Session, protocol.SessionID(m.Session), protocol.QueryState, &v)
-	if err != nil || !isOf(m, v) {
-		return protocol.SessionView{}, false
-	}
-	return v, true
-}
-
-// isOf reports whether a snapshot is of this session. An earlier session with the same id
-// may have had another seed and other rights. Equal thread ids mean the same session.
-//
-// A fork that has not begun has the thread of another session. Then the generation decides.
-// It begins with the time at which the session got a host, by the clock of CreatedAt. A
-// leftover's snapshot (Left) may have the generation of the session that found the
-// leftover, so that generation proves nothing.
-func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
-	if m.ThreadID != "" && m.ThreadID == v.ThreadID {
-		return true
-	}
-	return !m.Left && m.Generation >= v.CreatedAt.Unix()
-}
-
-// asItWas takes over settings of the snapshot, or else of the session, unless flags replace
-// them. A leftover's snapshot has no settings. A setting that decides what codex may do is
-// never guessed: if it is unknown, the user must give it.
-func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
-	for _, f := range []struct {
-		flag string
-		to   *string
-		was  string
-		must bool
-	}{
-		{"sandbox", &opt.Sandbox, cmp.Or(m.Sandbox, former.Options["sandbox"]), true},
-		{"approval-policy", &opt.ApprovalPolicy, cmp.Or(m.ApprovalPolicy, former.Options["approval_policy"]), true},
-		{"model", &opt.Model, m.Model, false}, {"effort", &opt.Effort, m.Effort, false}, {"snapshot", &opt.Snapshot.Work, askedFor(m), false},
-		{"on-interrupt", &opt.OnInterrupt, former.Options["on_interrupt"], false},
-	} {
-		switch {
-		case given(f.flag), f.flag == "sandbox" && given("profile"):
-		case f.was != "":
-			*f.to = f.was
-		case f.must:
-			return core.Usage("restore snapshot %s: neither the snapshot nor session %s says how the session was set up", m.ID, m.Session).
-				Hinted("say it with --sandbox and --approval-policy")
-		}
-	}
-	if err := start.SameConfinement(opt, m, former, given); err != nil {
-		return err
-	}
-	if err := sameTools(opt, m, former, given); err != nil {
-		return err
-	}
-	if !given("snapshot-exclude") && opt.Snapshot.Work != protocol.WorkNone {
-		opt.Snapshot.Exclude = m.Exclude
-	}
-	return nil
-}
-
-// sameTools gives a session the tools of Fairlead that its thread has. A fork cannot add
-// tools, so --tools may only remove some.
-func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
-	var has []string
-	if tools := former.Options["tools"]; tools != "" {
-		has = strings.Split(tools, ",")
-	}
-	if err := sameTeamTools(opt, m, former, given); err != nil {
-		return err
-	}
-	if !given("tools") {
-		opt.Tools = has
-		return nil
-	}
-	if m.ThreadID == "" || len(former.Options) == 0 { // a new thread, or unknown tools
-		return nil
-	}
-	if more := start.Without(opt.Tools, has); len(more) > 0 {
-		return core.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
-			Hinted("leave --tools out to keep those it has, or say none")
-	}
-	return nil
-}
-
-// sameTeamTools does the same for the tools of a team. --tools may name other handlers for
-// tools that the thread has.
-func sameTeamTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
-	var had *protocol.ToolsGiven
-	if former.Given != nil {
-		had = former.Given.Tools
-	}
-	if !given("tools") {
-		opt.TeamTools = had
-		return nil
-	}
-	if opt.TeamTools == nil || m.ThreadID == "" || len(former.Options) == 0 {
-		return nil
-	}
-	var names []string
-	if had != nil {
-		names = had.Names
-	}
-	if more := start.Without(opt.TeamTools.Names, names); len(more) > 0 {
-		return core.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
-			Hinted("leave --tools out to keep those it has")
-	}
-	return nil
-}
-
-// sameThread takes over the thread's instructions and the files that came with its
-// messages. The conversation is in codex's rollout.
-func sameThread(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
-	if !given("developer-instructions") {
-		opt.Instructions = former.Options["instructions"]
-	}
-	if g := former.Given; g != nil {
-		if !given("instructions") {
-			opt.Agents = g.Agents
-		}
-		if !given("base-instructions") {
-			opt.Base = g.Base
-		}
-	}
-	if !given("personality") {
-		opt.Personality = former.Options["personality"]
-	}
-	opt.Files = former.Files
-}
-
-// askedFor returns the work folder policy that the user chose. Without a usable git remote,
-// the snapshot has the full folder.
-func askedFor(m snapshots.Manifest) string {
-	if m.WorkWhy != "" {
-		return protocol.WorkGit
-	}
-	return m.Work
-}
-
-// sameCredentials takes over the former session's seed and its delivery.
-func sameCredentials(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
-	opt.Seed = former.Seed
-	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
-		opt.Credentials = word
-	}
-	if word := former.Options["on_auth"]; !given("on-auth") && word != "" {
-		opt.OnAuth = word
-	}
 }

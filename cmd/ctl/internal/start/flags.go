@@ -9,6 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/cmd/internal/restores"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -72,7 +73,7 @@ func (f *Flags) options() (session.Options, error) {
 		opt.Credentials = f.credentials
 	}
 	if f.Budget != "" {
-		b, err := ParseBudget(f.Budget)
+		b, err := restores.ParseBudget(f.Budget)
 		if err != nil {
 			return opt, err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/internal/restores"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/strictyaml"
 	"fairlead.dev/fairlead/workflows/session"
@@ -72,7 +73,7 @@ func readFollowUps(name string) ([]protocol.FollowUp, error) {
 // boundsOf reads a budget in the form of --budget.
 func boundsOf(text string) (protocol.Bounds, error) {
 	var opt session.Options
-	b, err := ParseBudget(text)
+	b, err := restores.ParseBudget(text)
 	if err == nil && b.TurnTimeout != "" {
 		err = fmt.Errorf("budget: a follow-up has one turn: give time instead of turn")
 	}

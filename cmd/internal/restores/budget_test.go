@@ -1,9 +1,9 @@
-package start
+package restores
 
 import (
 	"testing"
 
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 )
 
 func TestABudgetIsRead(t *testing.T) {
@@ -15,7 +15,7 @@ func TestABudgetIsRead(t *testing.T) {
 		t.Errorf("%+v, %v", b, err)
 	}
 	for _, bad := range []string{"", "500", "tokens=many", "tokens=-1", "turn=0", "turn=-1h", "time=soon", "time=-1s", "turns=1.5", "tokens=1,tokens=2", "approvals=", "commands=x", "money=5", "tokens=1,"} {
-		if _, err := ParseBudget(bad); core.ExitCode(err) != core.ExitUsage || err == nil {
+		if _, err := ParseBudget(bad); errkind.ExitCode(err) != errkind.ExitUsage || err == nil {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

@@ -1,11 +1,11 @@
-package start
+package restores
 
 import (
 	"slices"
 	"testing"
 
 	"fairlead.dev/fairlead/activities/hosts"
-	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows/session"
@@ -41,9 +41,9 @@ func TestWhatIsNotSaidOfTheSandboxIsAsItWas(t *testing.T) {
 		"a profile that nobody knows at all": {protocol.ByProfile, nil, hosts.Confinement{}, nil, hosts.Confinement{}, true},
 	} {
 		opt := session.Options{Sandbox: c.sandbox, Confine: c.flags}
-		err := SameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
+		err := sameConfinement(&opt, snapshots.Manifest{ID: "s.snap-1"}, protocol.SessionView{Options: c.former}, func(flag string) bool { return slices.Contains(c.given, flag) })
 		if c.bad {
-			if core.ExitCode(err) != core.ExitUsage {
+			if errkind.ExitCode(err) != errkind.ExitUsage {
 				t.Errorf("%s: %v", name, err)
 			}
 			continue
