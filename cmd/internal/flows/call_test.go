@@ -103,3 +103,17 @@ func TestAWorkflowThatIsNotReadyIsToldAgain(t *testing.T) {
 		t.Errorf("given up with %v", err)
 	}
 }
+
+// A worker of somebody else can answer a query as it likes.
+func TestAnAnswerWithoutTheAddressOfAHostIsAnError(t *testing.T) {
+	if err := addressed("check host web-1", protocol.HostView{Name: "web-1"}, nil); errkind.ExitCode(err) != errkind.ExitFailed || err == nil {
+		t.Errorf("without an address: %v", err)
+	}
+	if err := addressed("check host web-1", protocol.HostView{Name: "web-1", Spec: &protocol.HostSpec{}}, nil); err != nil {
+		t.Errorf("with one: %v", err)
+	}
+	other := errors.New("no route")
+	if err := addressed("check host web-1", protocol.HostView{}, other); !errors.Is(err, other) {
+		t.Errorf("another failure: %v", err)
+	}
+}

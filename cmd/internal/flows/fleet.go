@@ -47,7 +47,17 @@ func (t *Conn) Host(ctx context.Context, doing, zone, name string) (protocol.Hos
 		err = errkind.NotFound("%s: zone %s has no hosts: no worker has served it yet", doing, cmp.Or(zone, "default")).
 			Hinted("`ctl status` shows the workers and their zones").Because(err)
 	}
-	return h, err
+	return h, addressed(doing, h, err)
+}
+
+// addressed refuses an answer about a host that does not say where the host is: Temporal gives
+// what a worker answered, and anybody may run one.
+func addressed(doing string, h protocol.HostView, err error) error {
+	if err == nil && h.Spec == nil {
+		return errkind.Failed("%s: the worker that answered does not say where the host is", doing).
+			Hinted("bring the workers of its zone up to date; `ctl status` shows them")
+	}
+	return err
 }
 
 // HostTask runs a short workflow on a host, or joins the running one with this id, and
