@@ -16,6 +16,9 @@ function get(url) {
   });
 }
 
+const lost = "The connection is lost: what you see may be old.";
+const ended = "Your login has ended. Log in again in another tab; what you typed stays here.";
+
 function setLost(text) {
   connection.textContent = text;
   connection.classList.toggle("lost", text !== "");
@@ -79,7 +82,7 @@ function again(f) {
     if (runs) return void (more = true);
     runs = true;
     try { await f(); } catch (e) {
-      if (e.message === "401") setLost("Your login has ended. Log in again in another tab; what you typed stays here.");
+      if (e.message === "401") setLost(ended);
     }
     runs = false;
     if (more) { more = false; run(); }
@@ -94,9 +97,14 @@ function follow(url) {
   const at = transcript && transcript.dataset.session ? "?from=" + transcript.dataset.next : "";
   const events = new EventSource(url + at);
   events.onopen = () => setLost("");
-  events.onerror = () => setLost("The connection is lost: what you see may be old.");
+  // A browser connects again after a break, and not after an answer such as 401 or 503.
+  const reopen = (why) => {
+    setLost(why);
+    setTimeout(() => get(location.href).then(() => follow(url), (e) => reopen(e.message === "401" ? ended : lost)), 3000);
+  };
+  events.onerror = () => (events.readyState === EventSource.CLOSED ? reopen(lost) : setLost(lost));
   events.addEventListener("stale", () => setLost("Fairlead does not answer: what you see may be old."));
-  events.addEventListener("out", () => { events.close(); setLost("Your login has ended. Log in again in another tab; what you typed stays here."); });
+  events.addEventListener("out", () => { events.close(); reopen(ended); });
   events.addEventListener("alive", () => setLost(""));
   events.addEventListener("changed", () => { setLost(""); refresh(); });
   if (!transcript) return;

@@ -26,12 +26,22 @@ const mark = "isLeft"
 // begins while the page of a form is on its way would end that request.
 func (b *Tab) Leads(do func()) {
 	b.Helper()
-	Eval[bool](b, "document."+mark+" = true")
+	arrives := b.Leaves()
 	do()
-	b.Until("the next page", func() bool {
-		next, err := evaluate[bool](b, "!document."+mark+` && document.readyState === "complete"`)
-		return err == nil && next
-	})
+	arrives()
+}
+
+// Leaves begins what Leads does: arrives waits until another page has loaded.
+func (b *Tab) Leaves() (arrives func()) {
+	b.Helper()
+	Eval[bool](b, "document."+mark+" = true")
+	return func() {
+		b.Helper()
+		b.Until("the next page", func() bool {
+			next, err := evaluate[bool](b, "!document."+mark+` && document.readyState === "complete"`)
+			return err == nil && next
+		})
+	}
 }
 
 // Until waits until cond holds. It fails the test with what the page shows.
@@ -79,4 +89,15 @@ func evaluate[T any](b *Tab, expr string) (T, error) {
 	ctx, cancel := context.WithTimeout(b.Ctx, patience)
 	defer cancel()
 	return chromedp.Run(ctx, chromedp.EvaluateAsDevTools[T](expr, chromedp.EvalAwaitPromise))
+}
+
+// Comes opens a page of a worker that may still be about to start.
+func (b *Tab) Comes(path string) {
+	b.Helper()
+	b.Until("an answer at "+path, func() bool {
+		ctx, cancel := context.WithTimeout(b.Ctx, patience)
+		defer cancel()
+		r, err := chromedp.Run(ctx, chromedp.NavigateResponse(b.Base+path))
+		return err == nil && r != nil && r.Status < 500
+	})
 }
