@@ -104,6 +104,20 @@ func (c *Console) routes() {
 	page("GET /sessions/{id}/events", (*visit).events)
 	page("GET /sessions/{id}/delivered/{call}", (*visit).delivered)
 	page("POST /sessions/{id}/{act}", (*visit).tell)
+	page("GET /batches", (*visit).batches)
+	page("GET /batches/{id}", (*visit).batch)
+	page("GET /batches/{id}/cancel", (*visit).cancelBatch)
+	page("POST /batches/{id}/cancel", (*visit).cancelBatch)
+	page("GET /schedules", (*visit).schedules)
+	page("GET /schedules/{name}", (*visit).schedule)
+	page("GET /schedules/{name}/{act}", (*visit).scheduleAct)
+	page("POST /schedules/{name}/{act}", (*visit).scheduleAct)
+	page("GET /hosts", (*visit).hosts)
+	page("GET /hosts/{name}", (*visit).host)
+	page("GET /hosts/{name}/{act}", (*visit).hostAct)
+	page("POST /hosts/{name}/{act}", (*visit).hostAct)
+	page("GET /seeds", (*visit).seeds)
+	page("GET /seeds/{name}", (*visit).seed)
 	page("GET /audit", (*visit).audit)
 	page("/", (*visit).nowhere)
 }
@@ -218,11 +232,27 @@ type frame struct {
 	Live    string // what the script follows; empty means nothing
 	Who     string
 	In      bool // somebody has logged in
-	Starts  bool
-	Audits  bool
+	Places  []place
 	Now     time.Time
 	Problem *Problem
 	Body    any
+}
+
+// A place is a link of the navigation, for those who may do something.
+type place struct {
+	Name, Path, Word string
+	Verb             access.Verb
+}
+
+var places = []place{
+	{"inbox", "/", "Inbox", ""},
+	{"sessions", "/sessions", "Sessions", ""},
+	{"new", "/sessions/new", "New session", access.SessionStart},
+	{"batches", "/batches", "Batches", access.SessionRead},
+	{"schedules", "/schedules", "Schedules", access.SessionRead},
+	{"hosts", "/hosts", "Hosts", access.HostRead},
+	{"seeds", "/seeds", "Seeds", access.SeedRead},
+	{"audit", "/audit", "Audit", access.AuditRead},
 }
 
 func (v *visit) show(status int, name, title, here, live string, body any) error {
@@ -230,8 +260,12 @@ func (v *visit) show(status int, name, title, here, live string, body any) error
 }
 
 func (v *visit) showWith(p *Problem, status int, name, title, here, live string, body any) error {
-	f := frame{Title: title, Here: here, Live: live, Who: v.who.Principal, In: true, Problem: p, Body: body, Now: time.Now(),
-		Starts: v.may(access.SessionStart, ""), Audits: v.may(access.AuditRead, "")}
+	f := frame{Title: title, Here: here, Live: live, Who: v.who.Principal, In: true, Problem: p, Body: body, Now: time.Now()}
+	for _, at := range places {
+		if at.Verb == "" || v.may(at.Verb, "") {
+			f.Places = append(f.Places, at)
+		}
+	}
 	if f.Who == "" {
 		f.Who = "the owner of this stack"
 	}

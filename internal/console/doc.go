@@ -5,6 +5,10 @@
 //	GET  /approvals/{id}          the card of one; POST …/decision decides it
 //	GET  /sessions                the list of sessions; POST starts one
 //	GET  /sessions/{id}           the page of one; POST …/{act} commands it
+//	GET  /batches, /batches/{id}  batches and how far they are; …/cancel asks, and then cancels
+//	GET  /schedules…              schedules; …/{act} asks, and then changes one
+//	GET  /hosts, /hosts/{name}    hosts, zones and slots; …/{act} asks, and then changes a host
+//	GET  /seeds, /seeds/{name}    seeds: health, use and holders
 //	GET  /audit                   audit records
 //	GET  /login…                  login by the issuer, or by the one-time link of `ctl ui`
 //

@@ -16,14 +16,16 @@ import (
 const (
 	// lookEvery is how often the console looks for changes while somebody watches.
 	lookEvery = 250 * time.Millisecond
-	aliveAt   = 10 * time.Second
-	writeWait = 30 * time.Second
+	// lookSlowly is for what asks several workflows, and hurries nobody.
+	lookSlowly = 3 * time.Second
+	aliveAt    = 10 * time.Second
+	writeWait  = 30 * time.Second
 )
 
 // live tells a page when to get itself anew: server-sent events whose data is a digest of what
 // the page shows. A browser that reconnects gets the newest one at once.
 func (v *visit) live() error {
-	look, err := v.looks()
+	look, every, err := v.looks()
 	if err != nil {
 		return err
 	}
@@ -45,7 +47,7 @@ func (v *visit) live() error {
 	}
 	ctx, alive := v.r.Context(), time.Now()
 	last := ""
-	for tick := time.NewTicker(lookEvery); ; {
+	for tick := time.NewTicker(every); ; {
 		if v.opts.API.Counts(v.who) != nil {
 			tick.Stop()
 			_ = say("event: out\ndata: {}\n\n")
@@ -82,10 +84,10 @@ func (v *visit) live() error {
 	}
 }
 
-// looks returns what a page follows.
-func (v *visit) looks() (func(context.Context) (string, error), error) {
+// looks returns what a page follows, and how often it looks.
+func (v *visit) looks() (look func(context.Context) (string, error), every time.Duration, err error) {
 	q := v.r.URL.Query()
-	path := ""
+	path, every := "", lookEvery
 	switch q.Get("of") {
 	case "inbox":
 		path = "/v1/sessions?limit=500&state=" + string(protocol.Waiting)
@@ -93,12 +95,26 @@ func (v *visit) looks() (func(context.Context) (string, error), error) {
 		path = "/v1/sessions?limit=100"
 	case "approval":
 		path = "/v1/approvals/" + url.PathEscape(q.Get("id"))
+	case "hosts":
+		path, every = "/v1/hosts?"+url.Values{"limit": {"500"}, "zone": {q.Get("zone")}}.Encode(), lookSlowly
+	case "host":
+		path, every = "/v1/hosts/"+url.PathEscape(q.Get("id"))+"?"+url.Values{"zone": {q.Get("zone")}}.Encode(), lookSlowly
+	case "seeds":
+		path, every = "/v1/seeds?limit=500", lookSlowly
+	case "seed":
+		path, every = "/v1/seeds/"+url.PathEscape(q.Get("id")), lookSlowly
+	case "batches":
+		path, every = "/v1/batches?limit=100", lookSlowly
+	case "batch":
+		path, every = "/v1/batches/"+url.PathEscape(q.Get("id")), viewEvery
+	case "schedule":
+		path, every = "/v1/schedules/"+url.PathEscape(q.Get("id")), lookSlowly
 	default:
-		return nil, &Problem{Status: http.StatusNotFound, Detail: "there is nothing of this name to follow"}
+		return nil, 0, &Problem{Status: http.StatusNotFound, Detail: "there is nothing of this name to follow"}
 	}
 	return func(ctx context.Context) (string, error) {
 		return v.watch.look(ctx, v.who.Principal+"\n"+path, v.digest(path))
-	}, nil
+	}, every, nil
 }
 
 // digest returns what tells one answer of the API from another.

@@ -49,7 +49,7 @@ var funcs = template.FuncMap{
 	"text": escape.Text, "line": func(s string) string { return escape.OneLine(s, maxShownLine) }, "exact": escape.Line, "clip": clip,
 	"code": colours, "diff": diffOf, "stamp": stamp, "iso": iso, "left": left, "short": short, "key": rand.Text, "json": pretty,
 	"asset": assetPath, "state": stateClass, "has": has, "lower": strings.ToLower, "percent": percent,
-	"reasoned": func(ap protocol.Approval) bool { return ap.Reason != "" }, "plural": plural, "size": sizeOf,
+	"reasoned": func(ap protocol.Approval) bool { return ap.Reason != "" }, "plural": plural, "slots": slotsStrip, "progress": batchStrip, "days": days, "size": sizeOf,
 }
 
 const (
@@ -82,6 +82,14 @@ func stamp(t time.Time) string {
 		return "–"
 	}
 	return t.UTC().Format("2006-01-02 15:04:05 UTC")
+}
+
+// days shows a time that may be missing.
+func days(t *time.Time) string {
+	if t == nil {
+		return "–"
+	}
+	return stamp(*t)
 }
 
 func iso(t time.Time) string { return t.UTC().Format(time.RFC3339) }
@@ -150,13 +158,13 @@ func percent(c protocol.BudgetCount) int64 {
 // stateClass groups the states of a session by what a person has to do about it.
 func stateClass(s any) string {
 	switch fmt.Sprint(s) {
-	case "waiting", "interrupted", "open":
+	case "waiting", "interrupted", "open", "suspect", "draining", "verifying", "recovering", "unchecked":
 		return "attention"
-	case "failed", "declined", "expired", "void":
+	case "failed", "declined", "expired", "void", "dead", "quarantined", "unfit":
 		return "bad"
 	case "running", "starting", "preparing", "resuming", "sent", "decided":
 		return "busy"
-	case "idle", "acknowledged":
+	case "idle", "acknowledged", "ready", "healthy", "completed":
 		return "good"
 	}
 	return "quiet"
