@@ -102,6 +102,7 @@ func (c *Console) routes() {
 	page("GET /sessions/{id}", (*visit).session)
 	page("GET /sessions/{id}/entries", (*visit).entries)
 	page("GET /sessions/{id}/events", (*visit).events)
+	page("GET /sessions/{id}/snapshots", (*visit).snapshots)
 	page("GET /sessions/{id}/delivered/{call}", (*visit).delivered)
 	page("POST /sessions/{id}/{act}", (*visit).tell)
 	page("GET /batches", (*visit).batches)

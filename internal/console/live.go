@@ -107,6 +107,8 @@ func (v *visit) looks() (look func(context.Context) (string, error), every time.
 		path, every = "/v1/batches?limit=100", lookSlowly
 	case "batch":
 		path, every = "/v1/batches/"+url.PathEscape(q.Get("id")), viewEvery
+	case "snapshots":
+		path, every = "/v1/sessions/"+url.PathEscape(q.Get("id"))+"/snapshots?limit=100", lookSlowly
 	case "schedule":
 		path, every = "/v1/schedules/"+url.PathEscape(q.Get("id")), lookSlowly
 	default:

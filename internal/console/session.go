@@ -260,7 +260,11 @@ func (v *visit) tell() error {
 	}
 	err := v.ask(v.r.Context(), http.MethodPost, path, v.formKey(), sent, nil)
 	if err == nil {
-		return v.see("/sessions/" + url.PathEscape(id))
+		to := "/sessions/" + url.PathEscape(id)
+		if act == "snapshot" && f.Get("back") == "snapshots" {
+			to += "/snapshots"
+		}
+		return v.see(to)
 	}
 	if p, told := err.(*Problem); told && p.Status != http.StatusUnauthorized && p.Status != http.StatusNotFound {
 		return v.showSession(p, p.Status, f.Get("text"))

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -72,13 +73,17 @@ func New(people ...Person) (*Issuer, error) {
 	if err := i.rotate(); err != nil {
 		return nil, err
 	}
-	handler := http.Handler(http.NotFoundHandler())
+	handler, pages := http.Handler(http.NotFoundHandler()), i.pages()
 	i.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if i.down.Load() {
 			panic(http.ErrAbortHandler) // as if nobody listened
 		}
 		if r.URL.Path == "/keys" {
 			i.asked.Add(1)
+		}
+		if r.URL.Path == loginPath {
+			pages.ServeHTTP(w, r)
+			return
 		}
 		handler.ServeHTTP(w, r)
 	}))
@@ -212,8 +217,10 @@ func (u users) GetUserByUsername(name string) *storage.User { return u.GetUserBy
 type provider struct {
 	*storage.Storage
 	people users
-	mu     sync.Mutex
-	key    signingKey
+
+	mu        sync.Mutex
+	key       signingKey
+	redirects []string
 }
 
 type signingKey struct {
@@ -248,7 +255,9 @@ func (p *provider) GetClientByClientID(ctx context.Context, id string) (op.Clien
 	if err != nil {
 		return nil, err
 	}
-	return public{c}, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return public{c, slices.Clone(p.redirects)}, nil
 }
 
 func (p *provider) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserInfo, token op.IDTokenRequest, scopes []string) error {
@@ -264,7 +273,16 @@ func (p *provider) SetUserinfoFromRequest(ctx context.Context, info *oidc.UserIn
 }
 
 // A public client has no secret.
-type public struct{ op.Client }
+type public struct {
+	op.Client
+	redirects []string
+}
+
+func (p public) RedirectURIs() []string { return p.redirects }
+
+func (p public) GrantTypes() []oidc.GrantType {
+	return append([]oidc.GrantType{oidc.GrantTypeCode}, p.Client.GrantTypes()...)
+}
 
 func (public) ApplicationType() op.ApplicationType  { return op.ApplicationTypeNative }
 func (public) AuthMethod() oidc.AuthMethod          { return oidc.AuthMethodNone }
