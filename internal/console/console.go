@@ -270,7 +270,7 @@ func (v *visit) showWith(p *Problem, status int, name, title, here, live string,
 	if f.Who == "" {
 		f.Who = "the owner of this stack"
 	}
-	return render(v.w, status, name, f)
+	return render(v.w, v.r, status, name, f)
 }
 
 func (c *Console) problem(w http.ResponseWriter, r *http.Request, v *visit, p *Problem) {
@@ -278,19 +278,18 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, v *visit, p *P
 	if v != nil {
 		f.In, f.Who = true, v.who.Principal
 	}
-	if err := render(w, p.Status, "problem", f); err != nil {
+	if err := render(w, r, p.Status, "problem", f); err != nil {
 		c.opts.Logger.Error("console request failed", "path", r.URL.Path, "err", err)
 	}
 }
 
-func render(w http.ResponseWriter, status int, name string, f frame) error {
+func render(w http.ResponseWriter, r *http.Request, status int, name string, f frame) error {
 	var b bytes.Buffer
 	if err := templates[name].ExecuteTemplate(&b, "page", f); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes())
+	send(w, r, status, b.Bytes())
 	return nil
 }
 

@@ -96,7 +96,7 @@ func (c *Console) loginPage(w http.ResponseWriter, r *http.Request) {
 
 func (c *Console) showLogin(w http.ResponseWriter, r *http.Request, status int, p *Problem, v *loginView) {
 	v.Issuer, v.Links = c.opts.Login != nil, c.opts.Link != nil
-	if err := render(w, status, "login", frame{Title: "Log in", Problem: p, Body: v, Now: time.Now()}); err != nil {
+	if err := render(w, r, status, "login", frame{Title: "Log in", Problem: p, Body: v, Now: time.Now()}); err != nil {
 		c.opts.Logger.Error("console request failed", "path", r.URL.Path, "err", err)
 	}
 }

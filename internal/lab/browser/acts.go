@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/chromedp/chromedp"
@@ -19,8 +20,11 @@ func (b *Tab) Tab() *Tab {
 	return t
 }
 
-// mark is a property of a document that is to be left.
-const mark = "isLeft"
+// mark is a property of a document that is to be left. Each time it has another value, since the
+// button back may bring back a document that was left before.
+const mark = "leftAs"
+
+var marks atomic.Int64
 
 // Leads does what leads to another page, and waits until that one has loaded. A navigation that
 // begins while the page of a form is on its way would end that request.
@@ -34,14 +38,21 @@ func (b *Tab) Leads(do func()) {
 // Leaves begins what Leads does: arrives waits until another page has loaded.
 func (b *Tab) Leaves() (arrives func()) {
 	b.Helper()
-	Eval[bool](b, "document."+mark+" = true")
+	n := marks.Add(1)
+	Eval[int64](b, fmt.Sprintf("document.%s = %d", mark, n))
 	return func() {
 		b.Helper()
 		b.Until("the next page", func() bool {
-			next, err := evaluate[bool](b, "!document."+mark+` && document.readyState === "complete"`)
+			next, err := evaluate[bool](b, fmt.Sprintf(`document.%s !== %d && document.readyState === "complete"`, mark, n))
 			return err == nil && next
 		})
 	}
+}
+
+// Back presses the browser's button back.
+func (b *Tab) Back() {
+	b.Helper()
+	b.Leads(func() { Eval[bool](b, "history.back(), true") })
 }
 
 // Until waits until cond holds. It fails the test with what the page shows.

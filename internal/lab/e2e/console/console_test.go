@@ -48,7 +48,8 @@ func TestAnApprovalIsAcceptedByKeyboard(t *testing.T) {
 		t.Errorf("codex says %q: the command did not run", said)
 	}
 	// The form of before counts for nothing.
-	b.Run(chromedp.NavigateBack(), chromedp.NavigateBack())
+	b.Back()
+	b.Back()
 	b.Sees("Nothing waits for a person.")
 }
 

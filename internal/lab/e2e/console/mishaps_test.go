@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/chromedp"
 
 	"fairlead.dev/fairlead/internal/lab/browser"
 	"fairlead.dev/fairlead/internal/lab/e2e"
@@ -173,17 +172,21 @@ func TestOneOfTwoDecisionsCounts(t *testing.T) {
 			t.Errorf("%s counts; who pressed %s sees\n%s", counts, outcome, text)
 		}
 	}
-	late.Submit(`button[value=decline]`)
+	other := "decline"
+	if counts == "decline" {
+		other = "accept"
+	}
+	late.Submit(`button[value=` + other + `]`)
 	late.Sees("Approval "+ap.ID, counts+" by")
 	if !late.Has(`[role=alert]`) || late.Has(`[data-accept]`) {
 		t.Errorf("a late decision gets\n%s", late.Text())
 	}
-	// Back, to the page with the form.
-	late.Leads(func() { late.Run(chromedp.NavigateBack()) })
-	late.Sees("Approval "+ap.ID, counts+" by")
+	// The button back may lead to the old form, which counts for nothing again.
+	late.Back()
 	if late.Has(`[data-decline]`) {
-		t.Errorf("after the button back the card can be decided:\n%s", late.Text())
+		late.Submit(`button[value=` + other + `]`)
 	}
+	late.Sees("Approval "+ap.ID, counts+" by")
 	e2e.Ended(t, id, 1)
 }
 
