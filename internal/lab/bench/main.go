@@ -44,6 +44,7 @@ var benches = []bench{
 	{"stop", "a worker, or one of two, that stops in good order until events flow again", measureStop},
 	{"drop", "a network that drops in silence: until it is noticed, until events flow again", measureDrop},
 	{"decide", "a decision given until codex has acknowledged it, nobody attached", measureDecisions},
+	{"console", "a request on record until an open inbox has its card, and a card's button until the decision is on record", measureConsole},
 	{"authority", "what a signature and the access file add to a decision", measureAuthority},
 	{"waiting", "sessions with an open request per worker, and what they cost", measureWaiting},
 	{"snapshots", "a work tree kept and brought back beside rsync, restic, and tar with zstd", measureSnapshots},
