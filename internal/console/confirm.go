@@ -53,6 +53,9 @@ type change struct {
 // confirm asks before a change, and makes it when the form comes back. here is the place in the
 // navigation.
 func (v *visit) confirm(here string, c change) error {
+	if !v.may(c.Verb, "") {
+		return &Problem{Status: http.StatusForbidden, Detail: "you may not do this: it needs " + string(c.Verb), Hint: "`ctl access why` says which bindings were looked at"}
+	}
 	q := c.Question
 	ask := func(p *Problem, status int) error {
 		q.Key = newKey()

@@ -115,6 +115,9 @@ func TestTheNavigationHasWhatAPersonMaySee(t *testing.T) {
 			if strings.Contains(ask(c, "GET", path, cookie, nil).Body.String(), button) != sees {
 				t.Errorf("%s sees the button of %s: %t", who, button, !sees)
 			}
+			if code := ask(c, "GET", button, cookie, nil).Code; (code == http.StatusOK) != sees {
+				t.Errorf("%s asks at %s and gets %d", who, button, code)
+			}
 		}
 	}
 }
