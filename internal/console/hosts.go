@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -132,12 +133,23 @@ func (v *visit) hostAct() error {
 	return v.confirm("hosts", c)
 }
 
+// checkWait is how long a page waits for the check of a host.
+const checkWait = time.Minute
+
 func (v *visit) checkHost(h hostPage, path string) error {
 	var found struct {
 		protocol.CheckHostResult
 	}
-	err := v.ask(v.r.Context(), http.MethodPost, path, "", nil, &found)
+	// The API waits for a check for some seconds. Whoever asks again waits for the same one.
 	var p *Problem
+	var err error
+	for end := time.Now().Add(checkWait); ; {
+		err = v.ask(v.r.Context(), http.MethodPost, path, "", nil, &found)
+		if !errors.As(err, &p) || p.Status != http.StatusGatewayTimeout || time.Now().After(end) {
+			break
+		}
+		p = nil
+	}
 	if errors.As(err, &p) && p.Status != http.StatusUnauthorized {
 		h.Checks = []protocol.Check{}
 		return v.showHost(p, p.Status, h)
