@@ -62,9 +62,9 @@ type Batches interface {
 	// Schedules lists those that may allows, which gets who made them.
 	Schedules(ctx context.Context, may func(by string) bool) ([]protocol.ScheduleView, error)
 	Schedule(ctx context.Context, name string) (protocol.ScheduleView, error)
-	CreateSchedule(ctx context.Context, name string, in NewSchedule) (protocol.ScheduleView, error)
-	PauseSchedule(ctx context.Context, name, reason string) error
-	ResumeSchedule(ctx context.Context, name string) error
+	CreateSchedule(ctx context.Context, key, name string, in NewSchedule) (protocol.ScheduleView, error)
+	PauseSchedule(ctx context.Context, key, name, reason string) error
+	ResumeSchedule(ctx context.Context, key, name string) error
 	// TriggerSchedule returns the id of what began, or "" if it waits.
 	TriggerSchedule(ctx context.Context, key, name, overlap string) (string, error)
 	DeleteSchedule(ctx context.Context, name string, stop bool) (protocol.ScheduleDeleted, error)

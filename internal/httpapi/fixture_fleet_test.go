@@ -103,12 +103,12 @@ func (f *fake) Schedule(_ context.Context, name string) (protocol.ScheduleView, 
 	return schedule(name), f.took("", name)
 }
 
-func (f *fake) PauseSchedule(_ context.Context, name, reason string) error {
-	return f.took("", "pause "+name+" "+reason)
+func (f *fake) PauseSchedule(_ context.Context, key, name, reason string) error {
+	return f.took(key, "pause "+name+" "+reason)
 }
 
-func (f *fake) ResumeSchedule(_ context.Context, name string) error {
-	return f.took("", "resume "+name)
+func (f *fake) ResumeSchedule(_ context.Context, key, name string) error {
+	return f.took(key, "resume "+name)
 }
 
 func (f *fake) TriggerSchedule(_ context.Context, key, name, overlap string) (string, error) {
@@ -147,6 +147,6 @@ func (f *fake) StartBatch(_ context.Context, key, id string, in httpapi.StartBat
 	return httpapi.StartedBatch{ID: id, Total: len(in.Items)}, f.took(key, in)
 }
 
-func (f *fake) CreateSchedule(_ context.Context, name string, in httpapi.NewSchedule) (protocol.ScheduleView, error) {
-	return schedule(name), f.took("", in)
+func (f *fake) CreateSchedule(_ context.Context, key, name string, in httpapi.NewSchedule) (protocol.ScheduleView, error) {
+	return schedule(name), f.took(key, in)
 }

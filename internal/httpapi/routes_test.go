@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/danielgtaylor/huma/v2"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"fairlead.dev/fairlead/activities/records"
@@ -200,6 +201,19 @@ func TestEachRouteAnswersItsRolesAsTheDocumentSays(t *testing.T) {
 					t.Errorf("%s %s as %q: the refusal is not on record", q.method, target, role)
 				}
 			}
+		}
+	}
+}
+
+// Each POST that changes something can be sent again with a key.
+func TestEachChangeTakesAKey(t *testing.T) {
+	p := serve(t)
+	for pattern, item := range p.api.Document().Paths {
+		if item.Post == nil || strings.HasSuffix(pattern, "/check") { // a check changes nothing
+			continue
+		}
+		if !slices.ContainsFunc(item.Post.Parameters, func(q *huma.Param) bool { return q.Name == "Idempotency-Key" }) {
+			t.Errorf("POST %s takes no key", pattern)
 		}
 	}
 }

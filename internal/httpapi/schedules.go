@@ -46,6 +46,7 @@ func (a *API) addSchedules() {
 	create.status, create.body = http.StatusCreated, maxBatch
 	add(a, create, func(ctx context.Context, in *struct {
 		OfSchedule
+		Keyed
 		Body NewSchedule
 	}) (*Body[protocol.ScheduleView], error) {
 		if s := in.Body.Session; s != nil {
@@ -56,22 +57,26 @@ func (a *API) addSchedules() {
 		if err := in.Body.Batch.check(); err != nil {
 			return nil, err
 		}
-		return answer(a.sessions.CreateSchedule(ctx, in.Name, in.Body))
+		return answer(a.sessions.CreateSchedule(ctx, in.of(ctx), in.Name, in.Body))
 	})
 	add(a, spotOf(http.MethodPost, schedulePath+"/pause", "pauseSchedule", "Start nothing by the clock until it is resumed", access.ScheduleWrite),
 		func(ctx context.Context, in *struct {
 			OfSchedule
+			Keyed
 			Body *Reasoned
 		}) (*Body[protocol.ScheduleView], error) {
 			why := ""
 			if in.Body != nil {
 				why = in.Body.Reason
 			}
-			return a.changed(ctx, in.Name, func() error { return a.sessions.PauseSchedule(ctx, in.Name, why) })
+			return a.changed(ctx, in.Name, func() error { return a.sessions.PauseSchedule(ctx, in.of(ctx), in.Name, why) })
 		})
 	add(a, spotOf(http.MethodPost, schedulePath+"/resume", "resumeSchedule", "Start sessions and batches by the clock again", access.ScheduleWrite),
-		func(ctx context.Context, in *OfSchedule) (*Body[protocol.ScheduleView], error) {
-			return a.changed(ctx, in.Name, func() error { return a.sessions.ResumeSchedule(ctx, in.Name) })
+		func(ctx context.Context, in *struct {
+			OfSchedule
+			Keyed
+		}) (*Body[protocol.ScheduleView], error) {
+			return a.changed(ctx, in.Name, func() error { return a.sessions.ResumeSchedule(ctx, in.of(ctx), in.Name) })
 		})
 	add(a, spotOf(http.MethodPost, schedulePath+"/trigger", "triggerSchedule", "Begin what the schedule is for, now", access.ScheduleWrite),
 		func(ctx context.Context, in *struct {

@@ -123,8 +123,9 @@ type KeyClaim struct {
 
 // The kinds of a KeyClaim.
 const (
-	ClaimSession = "session"
-	ClaimBatch   = "batch"
+	ClaimSession  = "session"
+	ClaimBatch    = "batch"
+	ClaimSchedule = "schedule"
 )
 
 // CutApproval splits an approval's id, such as s1.2, into session and number.

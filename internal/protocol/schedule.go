@@ -31,4 +31,6 @@ type ScheduleNote struct {
 	Zone string   `json:"zone,omitempty"`
 	// Batch is the number of items; 0 means no batch.
 	Batch int `json:"batch,omitempty"`
+	// Request is the digest of the keyed request that made the schedule.
+	Request string `json:"request,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/cmd/internal/schedules"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/escape"
@@ -20,7 +21,7 @@ import (
 const whatWidth = 200
 
 // CreateSchedule implements httpapi.Batches.
-func (b *Backend) CreateSchedule(ctx context.Context, name string, in httpapi.NewSchedule) (v protocol.ScheduleView, err error) {
+func (b *Backend) CreateSchedule(ctx context.Context, key, name string, in httpapi.NewSchedule) (v protocol.ScheduleView, err error) {
 	opts, when, err := clock(name, in)
 	if err != nil {
 		return v, err
@@ -30,7 +31,24 @@ func (b *Backend) CreateSchedule(ctx context.Context, name string, in httpapi.Ne
 	if err != nil {
 		return v, err
 	}
-	owner, request := owned.Owner{Kind: owned.Schedule, ID: name}, protocol.RandomID()
+	owner, request := owned.Owner{Kind: owned.Schedule, ID: name}, requestOr(key)
+	k, err := flows.RequestOf(key, protocol.ClaimSchedule, name, "create a schedule over HTTP", in)
+	if err != nil {
+		return v, err
+	}
+	create := func(n schedules.New) (v protocol.ScheduleView, err error) {
+		if k != nil {
+			k.Doing, k.Called, n.Note.Request = "create schedule "+name, idempotencyKey, k.Request
+			if err := k.Take(ctx, h.Conn, b.opts.Zone); err != nil {
+				return v, err
+			}
+			if _, d, err := schedules.Describe(ctx, h.Conn, k.Doing, name); err == nil && schedules.NoteOf(h.Conn, d.Memo).Request == k.Request {
+				return schedules.Show(ctx, h.Conn, name, true)
+			}
+		}
+		v, err = h.Create(ctx, n)
+		return v, asFields(err)
+	}
 	if in.Batch != nil {
 		m, err := manyOf(*in.Batch, "the batches of schedule "+name, len(protocol.LongestFiredID(name)))
 		if err != nil {
@@ -43,7 +61,7 @@ func (b *Backend) CreateSchedule(ctx context.Context, name string, in httpapi.Ne
 			fire.Batch, fire.By = &spec, b.by(ctx)
 			return err
 		}
-		return h.Create(ctx, n)
+		return create(n)
 	}
 	first := in.Session.Message
 	of := *in.Session
@@ -64,8 +82,7 @@ func (b *Backend) CreateSchedule(ctx context.Context, name string, in httpapi.Ne
 		fire.Session = &start
 		return err
 	}
-	v, err = h.Create(ctx, n)
-	return v, asFields(err)
+	return create(n)
 }
 
 // clock checks when a schedule begins something.

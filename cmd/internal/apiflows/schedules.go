@@ -35,21 +35,41 @@ func (b *Backend) Schedule(ctx context.Context, name string) (v protocol.Schedul
 }
 
 // PauseSchedule implements httpapi.Batches.
-func (b *Backend) PauseSchedule(ctx context.Context, name, reason string) error {
+func (b *Backend) PauseSchedule(ctx context.Context, key, name, reason string) error {
 	h, err := b.hand(ctx)
 	if err != nil {
+		return err
+	}
+	if done, err := b.switched(ctx, h.Conn, key, "pause", name, reason, true); err != nil || done {
 		return err
 	}
 	return h.Pause(ctx, name, reason)
 }
 
 // ResumeSchedule implements httpapi.Batches.
-func (b *Backend) ResumeSchedule(ctx context.Context, name string) error {
+func (b *Backend) ResumeSchedule(ctx context.Context, key, name string) error {
 	h, err := b.hand(ctx)
 	if err != nil {
 		return err
 	}
+	if done, err := b.switched(ctx, h.Conn, key, "resume", name, "", false); err != nil || done {
+		return err
+	}
 	return h.Resume(ctx, name)
+}
+
+// switched binds a key to a request that pauses or resumes a schedule. done says that an earlier
+// request with this key has done so, and the schedule still is as it asked.
+func (b *Backend) switched(ctx context.Context, t *flows.Conn, key, act, name, reason string, paused bool) (done bool, err error) {
+	if key == "" {
+		return false, nil
+	}
+	first, err := b.first(ctx, t, key, act, name, act+" schedule "+name, reason)
+	if err != nil || first {
+		return false, err
+	}
+	v, err := schedules.Show(ctx, t, name, false)
+	return err == nil && v.Paused == paused, err
 }
 
 // TriggerSchedule implements httpapi.Batches. Temporal has no id for a trigger, so a key whose
