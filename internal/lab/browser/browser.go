@@ -23,7 +23,7 @@ import (
 var axe string
 
 // patience is how long a page may take to show what a test waits for.
-const patience = 2 * time.Minute
+const patience = 10 * time.Minute
 
 // A Tab is a tab of a headless Chromium.
 type Tab struct {
