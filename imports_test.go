@@ -281,8 +281,9 @@ var floors = []floor{
 		"logins":       {"internal/kit", "inquiry", "folder", "site", "hosts"},
 		"workspaces":   {"internal/kit", "inquiry", "folder", "site"},
 		"snaps":        {"internal/kit", "inquiry", "folder", "site", "hosts", "workspaces"},
-		"pumps":        {"internal/kit", "records", "folder", "site", "hosts", "logins"},
-		"places":       {"internal/kit", "records", "inquiry", "folder", "site", "hosts", "logins", "workspaces", "snaps", "pumps"},
+		"gateways":     {"internal/kit", "folder", "site"},
+		"pumps":        {"internal/kit", "records", "folder", "site", "hosts", "logins", "gateways"},
+		"places":       {"internal/kit", "records", "inquiry", "folder", "site", "hosts", "logins", "gateways", "workspaces", "snaps", "pumps"},
 		"batches":      {"internal/kit", "records", "inquiry", "site", "overseer"},
 	}},
 }

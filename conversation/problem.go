@@ -69,6 +69,9 @@ func classify(e wire.TurnError) *protocol.Problem {
 	if p := tokenProblem(message); p != nil {
 		return p
 	}
+	if p := gatewayProblem(message); p != nil {
+		return p
+	}
 	word, status := errorInfo(e.Info)
 	kind, known := kindOfInfo[word]
 	switch {

@@ -109,6 +109,8 @@ type Forward struct {
 
 	mu     sync.Mutex
 	state  ForwardState       // guarded by mu, like all below
+	fence  Fence              // spec.Fence, or what Raise put in its place
+	conn   *sshConn           // carries the forward while it is up
 	groups map[*connGroup]any // of the connection that carries the forward
 	tell   sync.Mutex         // orders calls of OnChange
 }
@@ -140,7 +142,7 @@ func (p *Pool) OpenForward(ctx context.Context, h Host, spec ForwardSpec) (*Forw
 		incoming: make(chan net.Conn, spec.MaxConns), done: make(chan struct{}),
 		groups: map[*connGroup]any{},
 	}
-	f.state.Port = spec.Port
+	f.state.Port, f.fence = spec.Port, spec.Fence
 	f.ctx, f.cancel = context.WithCancel(remote.ctx)
 	if !remote.addForward(f) {
 		f.cancel()
@@ -297,7 +299,41 @@ func (f *Forward) Close() error {
 // Release ends the forward, and returns nil only when nothing listens on the host any more.
 func (f *Forward) Release(ctx context.Context) error {
 	f.end(net.ErrClosed)
-	return EndForward(ctx, f.host, f.spec.Fence, f.spec.Name, f.spec.Socket)
+	return EndForward(ctx, f.host, f.held(), f.spec.Name, f.spec.Socket)
+}
+
+// Raise holds a forward that is up under a higher epoch, without ending its connections. After
+// an error it is held as before.
+func (f *Forward) Raise(ctx context.Context, fence Fence) error {
+	err := fence.Check()
+	f.mu.Lock()
+	c, up := f.conn, f.state.Up
+	f.mu.Unlock()
+	switch {
+	case err != nil:
+	case !up || c == nil:
+		err = unreachable(errLost)
+	default:
+		err = forwardError(c.once(ctx, f.holding(fence, ""), nil)) // the socket stays
+	}
+	if err != nil {
+		return fmt.Errorf("hold forward %s of %s under another epoch: %w", f.spec.Name, f.host.Name(), err)
+	}
+	f.mu.Lock()
+	f.fence = fence
+	f.mu.Unlock()
+	return nil
+}
+
+func (f *Forward) held() Fence {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.fence
+}
+
+// holding is the command that makes a connection the holder of the forward.
+func (f *Forward) holding(fence Fence, socket string) Command {
+	return Command{Script: forwardScript, Args: []string{fence.Dir, f.spec.Name, "take", socket}, Fence: &fence}
 }
 
 //go:embed forward.sh

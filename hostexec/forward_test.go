@@ -228,6 +228,43 @@ func TestASupersededWorkersForwardIsGone(t *testing.T) {
 	}
 }
 
+func TestAForwardIsHeldUnderAHigherEpochWithoutALoss(t *testing.T) {
+	f := newForwarding(t)
+	pool, h := f.worker()
+	fw := f.open(pool, h, f.spec(1))
+	go answer(fw, "mine")
+	before, err := net.Dial("tcp", fw.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer before.Close()
+	if err := fw.Raise(t.Context(), f.spec(3).Fence); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := exchange(before, "hello"); got != "mine hello" || err != nil {
+		t.Errorf("a connection of before answers %q (%v)", got, err)
+	}
+	f.wantAnswer(fw.Addr().String(), "mine hello")
+	if err := fw.Raise(t.Context(), f.spec(2).Fence); !errors.Is(err, hostexec.ErrFenced) {
+		t.Errorf("a lower epoch: %v", err)
+	}
+	if _, err := pool.OpenForward(t.Context(), h, f.spec(2)); !errors.Is(err, hostexec.ErrFenced) {
+		t.Errorf("a holder with a lower epoch: %v", err)
+	}
+	f.sshd.KillSessions() // it comes back under the epoch that it has now
+	for fw.State().Times < 2 {
+		if fw.State().Over {
+			t.Fatalf("the forward ended: %v", fw.State().Err)
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+	f.wantAnswer(fw.Addr().String(), "mine hello")
+	fw.Close()
+	if err := fw.Raise(t.Context(), f.spec(4).Fence); err == nil {
+		t.Error("a forward that has ended is held under another epoch")
+	}
+}
+
 func TestNothingListensOnTheHostAfterRelease(t *testing.T) {
 	f := newForwarding(t)
 	for what, strike := range map[string]func(){"whole": func() {}, "frozen": func() { f.sshd.FreezeSessions() }} {

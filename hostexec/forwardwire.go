@@ -44,7 +44,7 @@ func (f *Forward) establish(ctx context.Context) (*sshConn, error) {
 		f.drop(g)
 		return nil, err
 	}
-	f.change(func(s *ForwardState) { s.Up, s.Err, s.Port, s.Times = true, nil, port, s.Times+1 })
+	f.change(func(s *ForwardState) { s.Up, s.Err, s.Port, s.Times, f.conn = true, nil, port, s.Times+1, c })
 	return c, nil
 }
 
@@ -61,9 +61,7 @@ func (f *Forward) begin(ctx context.Context, g *connGroup) (*sshConn, int, error
 	if !f.host.tasks.Go(func() { f.take(c, opened) }) {
 		return nil, 0, unreachable(errHostClosed)
 	}
-	if err := c.once(ctx, Command{
-		Script: forwardScript, Args: []string{f.spec.Fence.Dir, f.spec.Name, "take", f.spec.Socket}, Fence: &f.spec.Fence,
-	}, nil); err != nil {
+	if err := c.once(ctx, f.holding(f.held(), f.spec.Socket), nil); err != nil {
 		return nil, 0, forwardError(err)
 	}
 	if f.spec.Socket != "" {

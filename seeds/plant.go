@@ -36,6 +36,9 @@ type PlantSpec struct {
 	Private []string
 	// WorkDir need not exist yet.
 	WorkDir string
+	// Gateway is the port on the host's loopback address at which codex reaches the model;
+	// 0 leaves that to the seed. Bundle must be one of ForGateway.
+	Gateway int
 	// Agents replaces the seed's instructions for codex (see Bundle.Agents); nil leaves them.
 	Agents []byte
 	Fence  *hostexec.Fence
@@ -88,6 +91,8 @@ func Plant(ctx context.Context, h hostexec.Host, spec PlantSpec) (_ Planted, err
 	for _, f := range files {
 		if planted.Kept && f.path == authFile {
 			f.data = site.auth
+		} else if f.path == tokenFile && site.states[tokenFile] == plainFile(false) {
+			continue // it may have a token by now
 		} else if err := plantFile(ctx, h, spec, site, f); err != nil {
 			return Planted{}, err
 		}
@@ -170,6 +175,13 @@ func sessionFiles(spec PlantSpec, site site, planted *Planted) ([]file, error) {
 		planted.Kept = site.auth != nil && rotatedFrom(auth, site.auth)
 	case site.states[authFile] != "":
 		return nil, errors.New("CODEX_HOME on the host has an auth.json and this seed has none: codex would use that other login (remove that auth.json first)")
+	}
+	if spec.Gateway != 0 {
+		if auth != nil {
+			return nil, errors.New("a seed with an auth.json was to be planted for the model gateway: this is a bug in Fairlead")
+		}
+		denied = append(denied, tokenFile)
+		files = append(files, file{path: tokenFile, data: noToken()})
 	}
 	if own != nil && own.Trust == "never" {
 		site.trust.trusted, planted.Trusted = false, false
@@ -267,7 +279,7 @@ for f; do
 done`
 
 func look(ctx context.Context, h hostexec.Host, spec PlantSpec) (site, error) {
-	names := []string{authFile, configFile}
+	names := []string{authFile, configFile, tokenFile}
 	if spec.Bundle != nil {
 		for _, f := range spec.Bundle.files {
 			if f.path != authFile && f.path != configFile && f.path != settingsFile {

@@ -51,6 +51,12 @@ func Profile(sandbox string) string {
 
 func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Settings) ([]setting, error) {
 	settings := []setting{{key: "check_for_update_on_startup", value: tomlBool(false)}}
+	var provider []setting
+	if spec.Gateway != 0 {
+		var top []setting
+		top, provider = gatewaySettings(spec.CodexHome, spec.Gateway)
+		settings = append(settings, top...)
+	}
 	confined := spec.profile() != ""
 	if confined {
 		// Without it, codex ignores a file that has profiles.
@@ -60,6 +66,7 @@ func sessionSettings(spec PlantSpec, denied []string, trust trustLevel, own *Set
 	// A table can be opened only once, so these stand together.
 	settings = append(settings, own.render()...)
 	settings = append(settings, own.features()...)
+	settings = append(settings, provider...)
 	if confined {
 		settings = append(settings, spec.Confine.proxySetting(spec.Bundle)...)
 	}

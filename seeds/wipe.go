@@ -13,7 +13,7 @@ import (
 // ErrNotWiped means that a credential is, or may be, on the host after Wipe.
 var ErrNotWiped = errors.New("credentials are not proven gone")
 
-// wipeScript removes auth.json, config.toml, leftovers of unfinished writes (ours and
+// wipeScript removes auth.json, config.toml, the token for the model gateway, leftovers of unfinished writes (ours and
 // codex's) and the tokens of MCP servers. It prints the files that it still finds, or
 // "wiped".
 //
@@ -27,11 +27,11 @@ within=${within%
 .}
 case $home in "$within"/*) ;; *) echo "$2 leads out of $1: to $home" >&2; exit 1 ;; esac
 left() {
-	for f in auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????; do
+	for f in auth.json* .auth.json* config.toml* .config.toml* model-token* .model-token* .credentials.json* .fl-* .tmp??????; do
 		absent "$f" || printf '%s\n' "$f"
 	done
 }
-rm -rf -- auth.json* .auth.json* config.toml* .config.toml* .credentials.json* .fl-* .tmp??????
+rm -rf -- auth.json* .auth.json* config.toml* .config.toml* model-token* .model-token* .credentials.json* .fl-* .tmp??????
 sync . 2>/dev/null || sync
 found=$(left)
 [ -n "$found" ] || echo wiped

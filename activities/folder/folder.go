@@ -24,6 +24,8 @@ type FolderMark struct {
 	// all that is kept of the folder. A rotated login must not be lost.
 	Seed     *protocol.SeedRef
 	Brokered bool
+	// Gateway is the port at which codex finds the model gateway; 0 without one.
+	Gateway int
 	// Restored is RestoredWarm, RestoredSnapshot, or "" for a new folder. A repeated
 	// PrepareSession returns Restored and Differs again.
 	Restored string
@@ -59,6 +61,9 @@ func (m FolderMark) Text() string {
 		ref, _ := json.Marshal(m.Seed) // never fails, and has no line break
 		fmt.Fprintf(&b, "%s %s\n", map[bool]string{false: "seed", true: "brokered"}[m.Brokered], ref)
 	}
+	if m.Gateway > 0 {
+		fmt.Fprintf(&b, "gateway %d\n", m.Gateway)
+	}
 	for _, line := range []struct{ word, value string }{{"restored", m.Restored}, {"from", m.From}, {"differs", m.Differs}, {"left", m.Left}} {
 		if line.value != "" {
 			fmt.Fprintf(&b, "%s %s\n", line.word, line.value)
@@ -90,6 +95,12 @@ func ParseMark(text string) (m FolderMark) {
 			if json.Unmarshal([]byte(value), m.Seed) != nil {
 				return FolderMark{}
 			}
+		case "gateway":
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > 65535 {
+				return FolderMark{}
+			}
+			m.Gateway = n
 		case "restored":
 			m.Restored = value
 		case "differs":
@@ -121,6 +132,7 @@ func (f Folder) Layout(l protocol.Layout) protocol.Layout {
 	if !f.There {
 		return l
 	}
+	l.ModelPort = f.Mark.Gateway
 	return l.In(f.Room)
 }
 

@@ -17,9 +17,17 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
+// ModelForward is the name of the forward of a model gateway.
+const ModelForward = "model"
+
 // EndAll stops every incarnation and reaps what they left.
 func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
 	fence := FenceOf(c, l.Dir, attempt)
+	if l.ModelPort != 0 {
+		if err := hostexec.EndForward(ctx, h, fence, ModelForward, ""); err != nil {
+			return nil, fmt.Errorf("close the port of the model gateway on %s: %w", h.Name(), err)
+		}
+	}
 	for i := incarnation; i >= 1; i-- {
 		st, err := process.Stop(ctx, h, ServerDir(l, i), fence, stopGrace)
 		if err != nil {

@@ -45,7 +45,7 @@ func (a arrival) fresh() bool { return !a.ours && !a.warm }
 // in which the session was parked. Otherwise it clears the place. If cannot is set, nothing
 // can be restored: arrive accepts only an existing folder and removes nothing.
 func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, in PrepareSessionInput, cannot error, attempt int32, hide site.Secrets) (arrival, error) {
-	a := arrival{layout: l, mark: folder.FolderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: in.Credentials == protocol.CredentialsBroker}}
+	a := arrival{layout: l, mark: folder.FolderMark{Generation: in.Claim.Generation, Seed: in.Seed, Brokered: protocol.NoLoginOnHost(in.Credentials)}}
 	f, err := folder.LookFolder(ctx, h, l.Dir)
 	if err != nil {
 		return a, err
@@ -57,7 +57,7 @@ func arrive(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layou
 		// A parked session may get the same host again.
 		a.ours, a.marked = true, !f.Mark.Parked
 		a.mark.Restored, a.mark.From, a.mark.Left, dir = f.Mark.Restored, f.Mark.From, f.Mark.Left, f.Mark.Dir
-		a.mark.Differs = f.Mark.Differs
+		a.mark.Differs, a.mark.Gateway = f.Mark.Differs, f.Mark.Gateway
 		if in.Restore != nil && in.Restore.Warm == in.Claim.Generation {
 			a.mark.Restored, a.mark.Differs = folder.RestoredWarm, ""
 		}

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/logins"
@@ -85,8 +86,19 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err := logins.CheckBroker(in.Credentials, in.Seed); err != nil {
 		return out, err
 	}
-	if in.Credentials == protocol.CredentialsBroker {
+	if err := gateways.Check(in.Credentials, in.Seed, in.Claim.Host); err != nil {
+		return out, err
+	}
+	switch in.Credentials {
+	case protocol.CredentialsBroker:
 		bundle = bundle.WithoutAuth()
+	case protocol.CredentialsGateway:
+		if _, err = seeds.EndpointOf(bundle); err == nil {
+			bundle, err = bundle.ForGateway()
+		}
+		if err != nil {
+			return out, kit.BadInput("seed %s for the model gateway: %w", in.Seed.Name, err)
+		}
 	}
 	told, err := instructions(ctx, s, in, bundle)
 	if err == nil {
@@ -133,7 +145,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		s.Logger.Warn("snapshot cannot be read; the folder on the host has all of it", "session", in.Claim.Session, "snapshot", in.Restore.Snapshot, "error", cannot)
 	}
 	l = a.layout
-	if a.mark.Seed != in.Seed && in.Credentials != protocol.CredentialsBroker {
+	if a.mark.Seed != in.Seed && !protocol.NoLoginOnHost(in.Credentials) {
 		if bundle, err = s.Bundle(ctx, a.mark.Seed); err == nil {
 			told, err = instructions(ctx, s, in, bundle)
 		}
@@ -149,6 +161,9 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	var plant seeds.Planted
 	protected := hosts.Protection{}
 	if l, err = furnish(ctx, s, h, l, in, &a, fence, p); err == nil {
+		err = modelPort(ctx, s, h, in, &l, &a, fence)
+	}
+	if err == nil {
 		out.Brought, out.BeforeRun, err = workspaces.WorkIn(ctx, s, workspaces.WorkspaceJob(s, h, l, in.Claim, attempt, in.Stop), in.Workspace, a.workState(), hide, p)
 		if err != nil && in.Workspace != nil && workspaces.StillGoing(ctx, err) {
 			return out, err // the next attempt finds the job
@@ -157,12 +172,12 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err == nil {
 		protected, err = hosts.Protects(ctx, s, h, in.Claim.Host, l, codex.Version, in.Sandbox, in.Confine, bundle, fence)
 	}
-	if err == nil && protected.Concerns(bundle) && s.Unprotected != hosts.UnprotectedAllow {
+	if err == nil && (protected.Concerns(bundle) || l.ModelPort != 0 && protected.Why != "") && s.Unprotected != hosts.UnprotectedAllow {
 		err = protected.Err()
 	}
 	if err == nil {
 		plant, err = seeds.Plant(ctx, h, seeds.PlantSpec{
-			CodexHome: l.CodexHome, Within: l.Seen(), Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Fence: &fence,
+			CodexHome: l.CodexHome, Within: l.Seen(), Bundle: bundle, Sandbox: in.Sandbox, Confine: protected.Confine, Private: protected.Private, NoProfile: protected.Profile == "", WorkDir: l.WorkDir, Agents: planted(told), Gateway: l.ModelPort, Fence: &fence,
 		})
 	}
 	if err == nil && !a.marked {
@@ -183,11 +198,25 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: plant.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
 		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun}
-	if protected.Concerns(bundle) {
+	if protected.Concerns(bundle) || l.ModelPort != 0 && protected.Why != "" {
 		out.Unprotected = protected.Why
 	}
 	pumps.ForgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
 	return out, nil
+}
+
+// modelPort gives a session with a model gateway the port at which codex finds it, after it has
+// tried whether sshd permits that.
+func modelPort(ctx context.Context, s *site.Site, h hostexec.Host, in PrepareSessionInput, l *protocol.Layout, a *arrival, fence hostexec.Fence) error {
+	if in.Credentials != protocol.CredentialsGateway {
+		return nil
+	}
+	port, err := gateways.Port{Site: s, Host: h, Root: l.Root, Fence: fence}.Try(ctx, a.mark.Gateway)
+	if err != nil {
+		return err
+	}
+	a.mark.Gateway, l.ModelPort = port, port
+	return nil
 }
 
 // personsDir resolves --dir and checks that codex can work in it.

@@ -18,7 +18,7 @@ type PrepareSessionInput struct {
 	Sandbox string            `json:"sandbox"`
 	// Confine is asked for beyond the sandbox mode.
 	Confine hosts.Confinement `json:"confine,omitzero"`
-	// Credentials is CredentialsPlanted (or empty) or CredentialsBroker.
+	// Credentials is CredentialsPlanted (or empty), CredentialsBroker or CredentialsGateway.
 	Credentials string `json:"credentials,omitempty"`
 	// Restore is a parked folder or a snapshot to go on from, or nil.
 	Restore *snaps.RestoreSpec `json:"restore,omitempty"`

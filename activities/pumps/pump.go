@@ -12,6 +12,7 @@ import (
 	"go.temporal.io/sdk/activity"
 
 	"fairlead.dev/fairlead/activities/folder"
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/logins"
@@ -90,6 +91,9 @@ func RunPump(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt) (Run
 	hide, err := site.HidingIn(ctx, s, in.Claim, in.Seed)
 	if err != nil {
 		return RunPumpResult{}, f.Failure(ctx, what, err)
+	}
+	if in.Credentials == protocol.CredentialsGateway && in.Seed != nil {
+		hide = hide.Own(in.Seed.Name) // the tokens of the gateway belong to this pump
 	}
 	f.Hide = hide.All
 	began := s.Now()
@@ -177,6 +181,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err := logins.CheckBroker(in.Credentials, in.Seed); err != nil {
 		return RunPumpResult{}, err
 	}
+	if err := gateways.Check(in.Credentials, in.Seed, in.Claim.Host); err != nil {
+		return RunPumpResult{}, err
+	}
 	if in.Pump.Limits.Line == 0 {
 		in.Pump.Limits.Line = s.MaxLine
 	}
@@ -222,8 +229,8 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err != nil {
 		return RunPumpResult{}, err
 	}
-	var keep *logins.Keeper // nil with a broker: the host has no login
-	if in.Credentials != protocol.CredentialsBroker && !in.Unkept {
+	var keep *logins.Keeper // nil if the host has no login
+	if !protocol.NoLoginOnHost(in.Credentials) && !in.Unkept {
 		keep = logins.NewKeeper(s, h, in.Claim.Session, in.Layout.CodexHome, in.Seed, hide)
 	}
 	w, err := attachTo(ctx, s, life, in, a, offset)
@@ -231,6 +238,17 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		return RunPumpResult{}, err
 	}
 	defer w.Close()
+	gate, err := openGate(ctx, s, h, in, a, w.over, hide, callBack)
+	if err != nil {
+		return RunPumpResult{}, err
+	}
+	defer func() {
+		if errors.Is(context.Cause(runCtx), kit.ErrHandOver) {
+			gate.Close()
+		} else {
+			gate.Leave()
+		}
+	}()
 	s.Reach.Reached(in.Claim.Host)
 	// The host was reached until the wire broke, even if new connections failed.
 	defer s.Reach.Reached(in.Claim.Host)
@@ -288,6 +306,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if err == nil && res.Reason == conversation.PumpCancelled && errors.Is(context.Cause(runCtx), kit.ErrHandOver) && ctx.Err() == nil {
 		err = kit.ErrHandOver
 	}
+	if cause := context.Cause(runCtx); err == nil && res.Reason == conversation.PumpCancelled && errors.Is(cause, gateways.ErrLost) && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", conversation.ErrWireLost, cause)
+	}
 	if err == nil && len(res.State.Open) > 0 && res.Reason != conversation.ProcessEnded {
 		err = leaveWatch(held, s, in, a.N, res.State.Cursor, keep)
 	} else if err == nil && res.State.Restless && res.State.TurnID == "" && res.Reason != conversation.ProcessEnded {
@@ -309,7 +330,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	}
 	site.DropAnswers(held, s, in.Pump.Sends, res.Deliveries, in.Forget)
 	// The watch was left before; it sees later changes.
-	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken}
+	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken, Model: gate.Used()}
 	if out.SeedLost == nil {
 		out.SeedLost = broker.SeedLost()
 	}
@@ -320,6 +341,15 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		out.Process = w.gone()
 	}
 	return out, nil
+}
+
+// openGate opens the model gateway; nil if the session has none, or if codex needs none any
+// more.
+func openGate(ctx context.Context, s *site.Site, h hostexec.Host, in RunPumpInput, a Attempt, over bool, hide site.Secrets, lost func(error)) (*gateways.Gate, error) {
+	if in.Credentials != protocol.CredentialsGateway || over || in.Unkept {
+		return nil, nil
+	}
+	return gateways.Open(ctx, s, h, gateways.Opening{Claim: in.Claim, Layout: in.Layout, Seed: in.Seed, Attempt: a.N, Hide: hide, Lost: lost})
 }
 
 func movesOn(err error) bool {

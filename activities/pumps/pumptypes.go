@@ -17,7 +17,8 @@ type RunPumpInput struct {
 	Pump   conversation.PumpInput `json:"pump"`
 	// Files are those of earlier messages, for a host to which the session moved.
 	Files []protocol.Input `json:"files,omitempty"`
-	// Credentials is CredentialsBroker if the pump gives codex access tokens.
+	// Credentials is CredentialsBroker if the pump gives codex access tokens, and
+	// CredentialsGateway if it serves the model.
 	Credentials string `json:"credentials,omitempty"`
 	// Unkept says that the session lost its lease on the seed and codex was stopped for
 	// that. The pump only reads the journal, and does not save the login or watch the
@@ -50,6 +51,8 @@ type RunPumpResult struct {
 	// PolicyBroken maps the owner (PolicyRef.Of) of an unusable policy to the reason.
 	// Everything was declined.
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
+	// Model is what the model gateway did; nil without one, or if it did nothing.
+	Model *protocol.ModelUse `json:"model,omitempty"`
 	// Audited is the newest audit record that is in the store.
 	Audited int64 `json:"audited,omitempty"`
 }

@@ -35,6 +35,20 @@ func (s Secrets) Add(auth []byte) {
 	s.Pump.Add(seeds.Forms(found)...)
 }
 
+// Own returns a copy that finds the same and to which AddText may add, for as long as it is in
+// use.
+func (s Secrets) Own(seed string) Secrets { return s.with(seed, nil) }
+
+// AddText also hides a text, if s is of Own.
+func (s Secrets) AddText(text string) {
+	if s.shared == nil {
+		return
+	}
+	found := []seeds.Secret{seeds.NewSecret(text)}
+	s.All.Add(found)
+	s.Pump.Add(seeds.Forms(found)...)
+}
+
 // And finds what s or o finds.
 func (s Secrets) And(o Secrets) Secrets {
 	if s.All == nil {

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/notify"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -90,6 +91,8 @@ type Deps struct {
 	// Lag, if set, gets the age of each event of codex. The difference between the clocks
 	// of host and worker is part of it.
 	Lag func(time.Duration)
+	// Asked, if set, gets each request that a model gateway has served.
+	Asked func(gateway.Outcome)
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -157,6 +160,9 @@ type Site struct {
 	Reach         reach
 	// Delivered is for tests: it runs after a file was stored, before the reply.
 	Delivered func()
+
+	// Gates are model gateways that pumps have left open: see package gateways.
+	Gates sync.Map
 
 	toolOnce   sync.Once
 	toolCaller *teamtool.Caller

@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/gateway"
 )
 
 // metrics serves the SDK's metrics to Prometheus. The SDK uses one metric with different
@@ -141,6 +143,42 @@ func (m *metrics) lag() func(time.Duration) {
 	})
 	m.shared.registry.MustRegister(h)
 	return func(d time.Duration) { h.Observe(max(d, 0).Seconds()) }
+}
+
+// asked returns a function that counts what model gateways do.
+func (m *metrics) asked() func(gateway.Outcome) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fairlead_model_requests_total", Help: "Requests of codex to model gateways, by how they ended.",
+	}, []string{"outcome"})
+	retries := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fairlead_model_retries_total", Help: "Attempts of model gateways beyond the first of each request.",
+	})
+	rebuilt := prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fairlead_model_rebuilt_total", Help: "Answers of providers of which a model gateway made a part.",
+	})
+	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "fairlead_model_tokens_total", Help: "Tokens of requests to model gateways; estimated if the provider did not tell.",
+	}, []string{"direction", "estimated"})
+	first := prometheus.NewHistogram(prometheus.HistogramOpts{
+		Name: "fairlead_model_first_byte_seconds", Help: "From codex's request at a model gateway to the first byte for codex.",
+		Buckets: []float64{0.05, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30, 60},
+	})
+	m.shared.registry.MustRegister(requests, retries, rebuilt, tokens, first)
+	return func(o gateway.Outcome) {
+		requests.WithLabelValues(string(o.Kind)).Inc()
+		retries.Add(float64(max(0, o.Attempts-1)))
+		if o.Rebuilt != "" {
+			rebuilt.Inc()
+		}
+		if u := o.Usage; u != nil {
+			estimated := strconv.FormatBool(u.Estimated)
+			tokens.WithLabelValues("input", estimated).Add(float64(u.Input))
+			tokens.WithLabelValues("output", estimated).Add(float64(u.Output))
+		}
+		if o.FirstByte > 0 {
+			first.Observe(o.FirstByte.Seconds())
+		}
+	}
 }
 
 // WithTags implements client.MetricsHandler.

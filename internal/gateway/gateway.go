@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -37,6 +38,7 @@ type Gateway struct {
 	limit Limits
 	bases []*url.URL
 	free  chan struct{}
+	busy  atomic.Int64
 	http  *http.Client
 	// secrets are those of the upstreams; searched are those long enough to be searched in
 	// answers.
@@ -93,7 +95,12 @@ type exchange struct {
 	out Outcome
 }
 
+// Busy returns how many requests are under way.
+func (g *Gateway) Busy() int { return int(g.busy.Load()) }
+
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	g.busy.Add(1)
+	defer g.busy.Add(-1)
 	x := &exchange{g: g, w: w, out: Outcome{At: time.Now(), From: r.RemoteAddr, Path: excerpt(r.URL.Path)}}
 	defer func() {
 		x.out.Total = time.Since(x.out.At)
@@ -136,12 +143,16 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.serve(path, text)
 }
 
+// Mark begins what the gateway itself says to codex; the kind and "] " follow. Whoever reads
+// codex's errors knows it.
+const Mark = "[model gateway: "
+
 // refuse answers without asking a provider, or in its place.
 func (x *exchange) refuse(status int, kind Kind, message string) {
 	x.out.Status, x.out.Kind, x.out.Message = status, kind, message
 	x.w.Header().Set("Content-Type", "application/json")
 	x.w.WriteHeader(status)
-	_, _ = x.w.Write(mustJSON(map[string]any{"error": map[string]any{"message": message, "type": string(kind), "code": nil}})) // codex may be gone
+	_, _ = x.w.Write(mustJSON(map[string]any{"error": map[string]any{"message": Mark + string(kind) + "] " + message, "type": string(kind), "code": nil}})) // codex may be gone
 }
 
 // read returns the request's body.

@@ -220,9 +220,9 @@ func (s *stream) failed(f frame, e *providerError, u *Usage) step {
 	}
 	end := endingOf(e)
 	end.usage = u
-	if !s.begun && end.passing {
+	if !s.begun && (end.passing || end.kind == KindAuth) {
 		s.ended = true
-		return step{end: end} // a broken prelude: nothing is sent
+		return step{end: end} // a broken prelude, or a key that codex does not have: nothing is sent
 	}
 	return s.last(f.text(), end)
 }

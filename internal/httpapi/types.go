@@ -38,7 +38,7 @@ type StartSession struct {
 	OnInterrupt    string           `json:"on_interrupt,omitempty" enum:"ask,continue,fail" doc:"when codex's process dies in a turn; ask by default"`
 	OnLimit        string           `json:"on_limit,omitempty" enum:"fail,wait,switch" doc:"when the account's limit ends a turn"`
 	OnHostLost     string           `json:"on_host_lost,omitempty" enum:"wait,move" doc:"when the host stays out of reach; wait by default"`
-	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker"`
+	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker,gateway"`
 	LostAfter      string           `json:"lost_after,omitempty" doc:"a host that cannot be reached for so long is lost; 5m by default"`
 	OnAuth         string           `json:"on_auth,omitempty" enum:"retry,ask" doc:"when a turn got no access token in time; retry by default with a broker"`
 	Snapshot       *KeepSnapshots   `json:"snapshot,omitempty" doc:"what is kept of the session, and when"`

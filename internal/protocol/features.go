@@ -35,6 +35,7 @@ var features = []feature{
 	{name: "follow_ups", option: "follow_ups"},
 	{name: "deliver_verdict", option: "deliver_verdict"},
 	{name: "children", option: "children"},
+	{name: "credentials=gateway", option: "credentials", value: `"gateway"`},
 	{name: "on_limit=switch", option: "on_limit", value: `"switch"`},
 }
 

@@ -26,6 +26,9 @@ type Layout struct {
 	// Room is the place of the session's room among the rooms of Root, as in 3/0/7/1; empty
 	// if there is none.
 	Room string `json:"room,omitempty"`
+	// ModelPort is the port on the host's loopback address at which codex finds the model
+	// gateway; 0 without one.
+	ModelPort int `json:"model_port,omitempty"`
 }
 
 // Rooms returns the folder of all rooms.

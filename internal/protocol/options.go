@@ -29,6 +29,9 @@ const (
 	// CredentialsBroker: the host gets no auth.json. Pumps give codex a short-lived access
 	// token, which stays in memory.
 	CredentialsBroker = "broker"
+	// CredentialsGateway: the host gets neither auth.json nor a key, and need not reach a
+	// provider. Codex asks the worker, by a port of the host's loopback address.
+	CredentialsGateway = "gateway"
 )
 
 // What a snapshot has of the work folder.
@@ -132,4 +135,9 @@ func IsSandbox(name string) bool {
 		return true
 	}
 	return false
+}
+
+// NoLoginOnHost reports whether sessions with these credentials have no login on their host.
+func NoLoginOnHost(credentials string) bool {
+	return credentials == CredentialsBroker || credentials == CredentialsGateway
 }

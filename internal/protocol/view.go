@@ -85,6 +85,8 @@ type SessionView struct {
 	Verdicts []FileVerdict `json:"verdicts,omitempty"`
 	Audit    *AuditHead    `json:"audit,omitempty"` // the newest audit record
 	Given    *GivenView    `json:"given,omitempty"`
+	// Gateway is what the model gateway did; nil without one, and until it did something.
+	Gateway *ModelUse `json:"gateway,omitempty"`
 }
 
 // Words returns the bounds as the command line has them.
@@ -547,4 +549,45 @@ type WaitingView struct {
 	Kind    string    `json:"kind"`
 	Error   string    `json:"error"` // of the newest
 	NextAt  time.Time `json:"next_at"`
+}
+
+// A ModelUse is what the model gateway did for a session. A worker that dies loses what its
+// last pump had not told.
+type ModelUse struct {
+	Requests int64 `json:"requests"`
+	// Retries are attempts of the gateway beyond the first of each request.
+	Retries int64 `json:"retries,omitempty"`
+	Failed  int64 `json:"failed,omitempty"`
+	// Refused were without a valid token, so that nobody was asked.
+	Refused int64 `json:"refused,omitempty"`
+	// Rebuilt are answers of which the gateway made a part, such as LastRebuilt.
+	Rebuilt     int64  `json:"rebuilt,omitempty"`
+	LastRebuilt string `json:"last_rebuilt,omitempty"`
+	Input       int64  `json:"input_tokens,omitempty"`
+	Cached      int64  `json:"cached_tokens,omitempty"`
+	Output      int64  `json:"output_tokens,omitempty"`
+	// Estimated are requests whose tokens the provider did not tell.
+	Estimated int64 `json:"estimated,omitempty"`
+	// FirstByte and Total are sums over the requests.
+	FirstByte time.Duration `json:"first_byte_ns,omitempty"`
+	Total     time.Duration `json:"total_ns,omitempty"`
+	LastKind  string        `json:"last_error_kind,omitempty"`
+	LastError string        `json:"last_error,omitempty"`
+}
+
+// Add adds what a pump tells.
+func (u *ModelUse) Add(more *ModelUse) {
+	if more == nil {
+		return
+	}
+	u.Requests, u.Retries, u.Failed, u.Refused = u.Requests+more.Requests, u.Retries+more.Retries, u.Failed+more.Failed, u.Refused+more.Refused
+	u.Rebuilt, u.Estimated = u.Rebuilt+more.Rebuilt, u.Estimated+more.Estimated
+	u.Input, u.Cached, u.Output = u.Input+more.Input, u.Cached+more.Cached, u.Output+more.Output
+	u.FirstByte, u.Total = u.FirstByte+more.FirstByte, u.Total+more.Total
+	if more.LastRebuilt != "" {
+		u.LastRebuilt = more.LastRebuilt
+	}
+	if more.LastKind != "" {
+		u.LastKind, u.LastError = more.LastKind, more.LastError
+	}
 }

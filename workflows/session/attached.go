@@ -54,6 +54,8 @@ type processState struct {
 	Prefix      string                 `json:"prefix,omitempty"` // of the newest pump's request ids
 	Again       int                    `json:"again,omitempty"`  // pumps with this Prefix that returned no result
 	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run meanwhile
+	// Served is what the model gateway did; nil without one.
+	Served *protocol.ModelUse `json:"served,omitempty"`
 	// Stirred says that something happened while no pump was attached.
 	Stirred   bool `json:"stirred,omitempty"`
 	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row without progress
@@ -120,6 +122,7 @@ func (s *processPart) pump() error {
 	var out pumps.RunPumpResult
 	err = fut.Get(s.ctx, &out)
 	s.carriedTo(out.Audited)
+	s.modelUsed(out.Model)
 	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
 	switch {
 	case err == nil && out.HostLost != nil:
@@ -384,6 +387,17 @@ func (s *processPart) overtaken(f *protocol.Failure) {
 	if s.opt.CloseAfter && len(s.st.Queue) == 0 && s.st.Close == nil {
 		s.st.Close = &protocol.Close{By: s.opt.By}
 	}
+}
+
+func (s *processPart) modelUsed(more *protocol.ModelUse) {
+	if more == nil {
+		return
+	}
+	if s.st.Served == nil {
+		s.st.Served = &protocol.ModelUse{}
+	}
+	more.LastError = kit.Cut(more.LastError, kit.MaxReason)
+	s.st.Served.Add(more)
 }
 
 // apply applies a pump's result. moved says that the pump was cancelled or has read

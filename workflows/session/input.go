@@ -103,7 +103,8 @@ type Options struct {
 	// or fail.
 	OnInterrupt string `json:"on_interrupt,omitempty"`
 	// Credentials says whether the credential is planted on the host (default), or stays
-	// with a broker, which gives codex short-lived access tokens of a ChatGPT login.
+	// with a broker, which gives codex short-lived access tokens of a ChatGPT login, or with
+	// the model gateway, which codex asks in the provider's place.
 	Credentials string `json:"credentials,omitempty"`
 	// OnAuth says what follows when a turn got no access token in time: retry (default with
 	// a broker) or ask.

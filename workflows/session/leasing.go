@@ -199,7 +199,7 @@ func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPoo
 func (s *leasesPart) wantsSeedHere() lease.Acquire {
 	at := s.st.Lease.Spec
 	return lease.Acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
-		Brokered: s.opt.Credentials == protocol.CredentialsBroker}
+		Brokered: protocol.NoLoginOnHost(s.opt.Credentials)}
 }
 
 func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {

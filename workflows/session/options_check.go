@@ -212,8 +212,15 @@ func (o Options) checkCredentials() error {
 		if o.Seed == "" && o.SeedPool == "" {
 			return fmt.Errorf("credentials of a broker need a seed that is a ChatGPT login")
 		}
+	case protocol.CredentialsGateway:
+		switch {
+		case o.Seed == "" && o.SeedPool == "":
+			return fmt.Errorf("the model gateway needs a seed with an API key or a model provider")
+		case o.Host == protocol.LocalHost:
+			return fmt.Errorf("the model gateway is for hosts that are reached by SSH, not for %s", o.Host)
+		}
 	default:
-		return fmt.Errorf("unknown credentials %q: use planted or broker", kit.Cut(o.Credentials, kit.MaxWord))
+		return fmt.Errorf("unknown credentials %q: use planted, broker or gateway", kit.Cut(o.Credentials, kit.MaxWord))
 	}
 	switch o.OnAuth {
 	case "", protocol.AuthRetry, protocol.AuthAsk:

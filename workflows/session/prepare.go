@@ -6,6 +6,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/places"
@@ -40,7 +41,7 @@ func (s *placePart) prepare() (f *protocol.Failure, again bool) {
 			return f, again
 		}
 	}
-	if f := s.cannotBeBrokered(); f != nil {
+	if f := s.cannotBeServed(); f != nil {
 		return f, false
 	}
 	if s.st.Begun {
@@ -211,13 +212,21 @@ func (s *placePart) restoreFrom() *snaps.RestoreSpec {
 	return &r
 }
 
-// cannotBeBrokered refuses a seed without access tokens for a broker.
-func (s *placePart) cannotBeBrokered() *protocol.Failure {
-	if s.opt.Credentials != protocol.CredentialsBroker || s.st.Seed.Kind == logins.KindChatGPT {
-		return nil
+// cannotBeServed refuses a seed that a broker or the model gateway cannot use.
+func (s *placePart) cannotBeServed() *protocol.Failure {
+	switch seed := s.st.Seed; s.opt.Credentials {
+	case protocol.CredentialsBroker:
+		if seed.Kind != logins.KindChatGPT {
+			return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
+				Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", seed.Name, seed.Kind)}
+		}
+	case protocol.CredentialsGateway:
+		if err := gateways.CheckKind(seed.Kind); err != nil {
+			return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials gateway out, or name a seed with an API key or a model provider",
+				Message: fmt.Sprintf("seed %s: %v", seed.Name, err)}
+		}
 	}
-	return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",
-		Message: fmt.Sprintf("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", s.st.Seed.Name, s.st.Seed.Kind)}
+	return nil
 }
 
 // hadTurn reports whether the thread has, or may have, a rollout. Such a thread is

@@ -11,6 +11,7 @@ import (
 	enums "go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -70,6 +71,11 @@ func (t *Conn) CheckNames(ctx context.Context, opt *session.Options) error {
 		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != logins.KindChatGPT {
 			return errkind.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
 				Hinted("leave --credentials broker out")
+		}
+		if opt.Credentials == protocol.CredentialsGateway {
+			if err := gateways.CheckKind(seed.Kind); err != nil {
+				return errkind.Usage("seed %s: %v", opt.Seed, err).Hinted("leave --credentials gateway out, or import a seed with an API key or a model provider")
+			}
 		}
 	}
 	if opt.SeedPool != "" {

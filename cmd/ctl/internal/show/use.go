@@ -97,3 +97,27 @@ func Tokens(u protocol.UsageView) string {
 	}
 	return fmt.Sprintf("%d in (%d cached), %d out", u.Input, u.Cached, u.Output)
 }
+
+// GatewayText says what the model gateway did for a session.
+func GatewayText(u *protocol.ModelUse) string {
+	if u == nil {
+		return ""
+	}
+	parts := []string{fmt.Sprintf("%d requests", u.Requests)}
+	for _, c := range []struct {
+		n    int64
+		what string
+	}{{u.Retries, "repeated"}, {u.Failed, "failed"}, {u.Rebuilt, "rebuilt"}, {u.Estimated, "with estimated tokens"}, {u.Refused, "without a valid token"}} {
+		if c.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
+		}
+	}
+	if u.Requests > 0 {
+		parts = append(parts, fmt.Sprintf("first byte after %v on average", (u.FirstByte/time.Duration(u.Requests)).Round(time.Millisecond)))
+	}
+	text := strings.Join(parts, ", ")
+	if u.LastKind != "" {
+		text += fmt.Sprintf("; last error: %s: %s", u.LastKind, u.LastError)
+	}
+	return text
+}

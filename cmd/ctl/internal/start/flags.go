@@ -49,7 +49,7 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
 	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
-	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host) or broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens)")
+	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host), broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens) or gateway (the host needs neither a key nor a way out; codex asks the worker for the model)")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
 	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules for follow-ups: sessions that start from forks of this one after a number of turns or tool calls, or when files change")
@@ -150,9 +150,9 @@ func (f *Flags) options() (session.Options, error) {
 		return opt, core.Usage("--on-interrupt %q is not one of ask, continue, fail", f.onInterrupt)
 	}
 	switch f.credentials {
-	case protocol.CredentialsPlanted, protocol.CredentialsBroker:
+	case protocol.CredentialsPlanted, protocol.CredentialsBroker, protocol.CredentialsGateway:
 	default:
-		return opt, core.Usage("--credentials %q is not one of planted, broker", f.credentials)
+		return opt, core.Usage("--credentials %q is not one of planted, broker, gateway", f.credentials)
 	}
 	switch f.onAuth {
 	case "", protocol.AuthRetry, protocol.AuthAsk:
@@ -161,6 +161,9 @@ func (f *Flags) options() (session.Options, error) {
 	}
 	if f.credentials == protocol.CredentialsBroker && f.seed == "" {
 		return opt, core.Usage("--credentials broker needs a --seed that is a ChatGPT login")
+	}
+	if f.credentials == protocol.CredentialsGateway && f.seed == "" && f.seedPool == "" {
+		return opt, core.Usage("--credentials gateway needs a --seed with an API key or a model provider")
 	}
 	if f.dir != "" && !path.IsAbs(f.dir) {
 		return opt, core.Usage("--dir %q is not an absolute path on the host", f.dir)
