@@ -14,6 +14,7 @@ type question struct {
 	Action  string // where the form goes
 	Key     string
 	Choices []choice
+	Fields  []textField
 	Reason  bool // it takes a reason
 	Button  string
 	Grave   bool
@@ -26,6 +27,9 @@ type choice struct {
 	Options      []option
 	Is           string // chosen
 }
+
+// A textField is a field of a question that may stay empty.
+type textField struct{ Name, Label, Hint, Is string }
 
 type option struct{ Value, Label string }
 
@@ -48,6 +52,8 @@ type change struct {
 	Path     string // of the API
 	Body     func(url.Values) any
 	Done     string // where the person goes then; default Question.Back
+	// Begins says that the change begins a session, to which the person goes then.
+	Begins bool
 }
 
 // confirm asks before a change, and makes it when the form comes back. here is the place in the
@@ -59,6 +65,9 @@ func (v *visit) confirm(here string, c change) error {
 	q := c.Question
 	ask := func(p *Problem, status int) error {
 		q.Key = newKey()
+		for i, f := range q.Fields {
+			q.Fields[i].Is = v.r.PostForm.Get(f.Name)
+		}
 		return v.showWith(p, status, "confirm", c.Title, here, "", q)
 	}
 	if v.r.Method != http.MethodPost {
@@ -72,12 +81,22 @@ func (v *visit) confirm(here string, c change) error {
 	if method == "" {
 		method = http.MethodPost
 	}
-	err := v.ask(v.r.Context(), method, c.Path, v.formKey(), body, nil)
+	var begun struct {
+		ID string `json:"id"`
+	}
+	var out any
+	if c.Begins {
+		out = &begun
+	}
+	err := v.ask(v.r.Context(), method, c.Path, v.formKey(), body, out)
 	if p, told := err.(*Problem); told && p.Status != http.StatusUnauthorized {
 		return ask(p, p.Status)
 	}
 	if err != nil {
 		return err
+	}
+	if c.Begins {
+		return v.see("/sessions/" + url.PathEscape(begun.ID))
 	}
 	if c.Done != "" {
 		return v.see(c.Done)

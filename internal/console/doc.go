@@ -9,7 +9,7 @@
 //	GET  /schedules…              schedules; …/{act} asks, and then changes one
 //	GET  /hosts, /hosts/{name}    hosts, zones and slots; …/{act} asks, and then changes a host
 //	GET  /seeds, /seeds/{name}    seeds: health, use and holders
-//	GET  /sessions/{id}/snapshots what is kept of one
+//	GET  /sessions/{id}/snapshots what is kept of one; …/fork and …/restore ask, and then go on from it
 //	GET  /audit                   audit records
 //	GET  /login…                  login by the issuer, or by the one-time link of `ctl ui`
 //
