@@ -228,7 +228,7 @@ func (s *viewsPart) view() protocol.SessionView {
 		Usage:      protocol.UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: protocol.ViewContext(st.Pump.Context)},
 		RateLimits: protocol.ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
 		Options: s.options(), Gateway: st.Served,
-		Budget:  s.bounds.budgetView(), Messages: s.messages.messageViews(), Snapshot: s.snaps.snapshotView(),
+		Budget: s.bounds.budgetView(), Messages: s.messages.messageViews(), Snapshot: s.snaps.snapshotView(),
 	}
 	if st.Close != nil && st.Status != protocol.Closed && st.Status != protocol.Failed {
 		v.State = protocol.Closing
