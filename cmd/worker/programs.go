@@ -21,7 +21,7 @@ import (
 
 // offerPrograms serves the HTTP API for programs. Its commands need connectPrograms, too.
 func offerPrograms(opts *api.Options, conf *config.Config, log *slog.Logger) (*apiflows.Backend, error) {
-	o := apiflows.Options{Owner: owner(), Zone: conf.Zone, Logger: log}
+	o := apiflows.Options{Owner: owner(), Zone: conf.Zone, Logger: log, Workers: colleagues(conf, opts)}
 	if conf.Authority == config.AuthorityRequired {
 		key, err := signingKey(conf)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"iter"
 	"log/slog"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -48,8 +49,11 @@ type Options struct {
 	// Owner gives the commands with authority: local.
 	Owner string
 	// Zone is where keys of requests are kept.
-	Zone   string
-	Logger *slog.Logger
+	Zone string
+	// Workers asks the workers of a zone for their status. silent are the identities of those
+	// that do not answer. It may be nil.
+	Workers func(ctx context.Context, c client.Client, zone string) (statuses []api.Status, silent []string, err error)
+	Logger  *slog.Logger
 }
 
 // A Backend implements httpapi.Backend.
@@ -65,7 +69,10 @@ type temporal struct {
 	address, namespace string
 }
 
-var _ httpapi.Backend = (*Backend)(nil)
+var (
+	_ httpapi.Backend = (*Backend)(nil)
+	_ flows.Asks      = (*side)(nil)
+)
 
 // New returns a Backend, which answers once it is connected.
 func New(opts Options) *Backend { return &Backend{opts: opts} }
@@ -127,6 +134,27 @@ func (s *side) Keeper() *gate.Keeper {
 		return nil
 	}
 	return s.b.opts.Keeper()
+}
+
+// Understood refuses a session that a worker of its zone would run without some of its options.
+func (s *side) Understood(ctx context.Context, zone string, requires []string) error {
+	t := s.b.temporal.Load()
+	if len(requires) == 0 || s.b.opts.Workers == nil || t == nil {
+		return nil
+	}
+	statuses, silent, err := s.b.opts.Workers(ctx, t.Client, zone)
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if err != nil {
+		s.Note("not known whether the workers of zone %s know %s: %v", zone, strings.Join(requires, ", "), err)
+		return nil
+	}
+	note, err := flows.Understood(zone, requires, statuses, silent)
+	if note != "" {
+		s.Note("%s", note)
+	}
+	return err
 }
 
 // Sign signs for the principal of the request.

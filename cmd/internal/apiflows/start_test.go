@@ -3,10 +3,15 @@ package apiflows
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/client"
+
+	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -91,6 +96,34 @@ func TestASignedDecisionOfSomebodyElseIsNotOnesOwn(t *testing.T) {
 	}
 	if decidedAs("accept", protocol.Approval{ID: "s1.1"}, d) {
 		t.Error("nobody has decided")
+	}
+}
+
+// A worker of an earlier release would drop an option without a word, so a start by the API
+// asks the workers of its zone first, as ctl does.
+func TestAStartAsksTheWorkersOfItsZone(t *testing.T) {
+	older := api.Status{Identity: "older/2 unix:///b", TaskQueues: []string{"fairlead-eu"}, Version: "v1"}
+	asked := ""
+	b := New(Options{Logger: slog.New(slog.DiscardHandler), Workers: func(_ context.Context, _ client.Client, zone string) ([]api.Status, []string, error) {
+		asked = zone
+		return []api.Status{older}, []string{"mute/3 unix:///c"}, nil
+	}})
+	b.Connect(nil, nil, "", "")
+	c, err := b.conn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := c.Side.(flows.Asks)
+	err = ask.Understood(t.Context(), "eu", []string{"agents"})
+	if errkind.ExitCode(err) != errkind.ExitRefused || err == nil || !strings.Contains(err.Error(), "older/2 (version v1) does not know agents") || asked != "eu" {
+		t.Errorf("%v, asked in %q", err, asked)
+	}
+	older.Features = protocol.Features()
+	if err := ask.Understood(t.Context(), "eu", []string{"agents"}); err != nil {
+		t.Error(err)
+	}
+	if asked = ""; ask.Understood(t.Context(), "eu", nil) != nil || asked != "" {
+		t.Error("a start that needs nothing asks workers")
 	}
 }
 
