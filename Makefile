@@ -21,8 +21,8 @@ build: bin/devserver ## bin/ctl, bin/worker, bin/scriptedmodel, bin/devserver
 bin/devserver: $(shell find deploy/devserver -name '*.go' -not -name '*_test.go') deploy/devserver/go.mod
 	GO="$(GO)" GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" bash deploy/devserver/build.sh "$(CURDIR)/bin/devserver"
 
-tools: ## the pinned real codex into .tools/, sshd and what tests need from Debian
-	bash deploy/tools.sh
+tools: ## the pinned real codex into .tools/, the generators of API clients, sshd and what tests need from Debian
+	GO="$(GO)" bash deploy/tools.sh
 
 versions: tools ## older versions of codex, for the tests of what protects a credential and codex for another processor (490 MB to fetch, once)
 	sh deploy/versions.sh
@@ -68,7 +68,7 @@ c-compiler:
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
 E2E := ./internal/lab/e2e
-LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/authority $(E2E)/approvals $(E2E)/docs ./workflows ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
+LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/authority $(E2E)/approvals $(E2E)/docs $(E2E)/clients ./workflows ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
 
 # GOGC is for the compiler and the linker: tests, and what they start, run as they would elsewhere.
 PLAINLY := -exec "env -u GOGC"

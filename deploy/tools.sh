@@ -8,10 +8,13 @@
 #                            codex finds its siblings relative to its own
 #                            binary, so the tree moves only as a whole.
 #   .tools/codex             a link to it
+#   .tools/clients/          what makes clients of the HTTP API, for a test:
+#                            oapi-codegen, and node_modules for TypeScript
 #
 # The version is pinned in tools/package.json and its digest in
 # tools/package-lock.json, which npm ci enforces. The lock names no registry:
-# the one that npm is set up for is asked.
+# the one that npm is set up for is asked. tools/clients and tools/oapi pin the
+# generators of clients likewise, the latter by go.sum.
 #
 # Safe to run again and by two at once; takes a moment when all is there.
 set -eu
@@ -115,9 +118,33 @@ codex() {
 	}
 }
 
+# pins is a digest of what pins the generators.
+pins() { cat -- "$here/tools/clients/package-lock.json" "$here/tools/oapi/go.mod" "$here/tools/oapi/go.sum" | sha256sum | cut -d' ' -f1; }
+
+# generators tells whether those of the pinned versions are there.
+generators() {
+	[ -x "$tools/clients/oapi-codegen" ] && [ "$(cat -- "$tools/clients/pins" 2>/dev/null)" = "$(pins)" ]
+}
+
+clients() {
+	generators && return
+	say "fetching the generators of clients"
+	mkdir -- "$scratch/clients"
+	cp -- "$here/tools/clients/package.json" "$here/tools/clients/package-lock.json" "$scratch/clients/"
+	run npm --prefix "$scratch/clients" ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	run env GOFLAGS=-mod=readonly "${GO:-go}" -C "$here/tools/oapi" build -o "$scratch/clients/oapi-codegen" github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen
+	pins >"$scratch/clients/pins"
+	if [ -e "$tools/clients" ] && ! generators; then
+		mv -- "$tools/clients" "$scratch/old-clients"
+	fi
+	mv -T -- "$scratch/clients" "$tools/clients" 2>/dev/null || generators ||
+		die "cannot move the generators of clients into place at $tools/clients"
+}
+
 [ -n "$version" ] || die "$here/tools/package.json names no version of @openai/codex"
 mkdir -p -- "$tools"
 scratch=$(mktemp -d "$tools/install.XXXXXX")
 programs
 codex
+clients
 say "codex $version, sshd and the other programs are there"
