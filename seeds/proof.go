@@ -10,12 +10,14 @@ import (
 )
 
 // Decoy returns a seed with a made-up text, the mark, in place of a credential. It serves
-// to prove that auth.json and config.toml are protected.
+// to prove that auth.json and config.toml are protected. A codex with it asks nobody on the
+// network: without the address, 0.169 asks a name server for chatgpt.com when it starts
+// (measured). Only root could listen at the port.
 func Decoy() (b *Bundle, mark string) {
 	mark = "made-up-" + rand.Text()
 	auth, err := json.Marshal(map[string]string{"auth_mode": "apikey", "OPENAI_API_KEY": "sk-" + mark})
 	if err == nil {
-		b, err = newBundle([]file{{path: authFile, data: auth}, {path: configFile, data: []byte("# " + mark + "\n")}}, nil)
+		b, err = newBundle([]file{{path: authFile, data: auth}, {path: configFile, data: []byte("# " + mark + "\nopenai_base_url = \"http://127.0.0.1:9/v1\"\n")}}, nil)
 	}
 	if err != nil {
 		panic(err)
