@@ -312,13 +312,22 @@ func (r *real) say(session, id, text string) int {
 	return acc.N
 }
 
+// askAgain reports whether a query is to be asked once more. If it was given to a worker that has
+// died since, it ends after 10 s. If an older worker has just left a task to newer ones, the
+// server refuses it.
+func askAgain(err error) bool {
+	var late *serviceerror.DeadlineExceeded
+	var left *serviceerror.WorkflowNotReady
+	return errors.As(err, &late) || errors.As(err, &left) || errors.Is(err, context.DeadlineExceeded)
+}
+
 func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	v, err := r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
-	// If a query was given to a worker that has died since, it ends after 10 s.
-	for late := (*serviceerror.DeadlineExceeded)(nil); (errors.As(err, &late) || errors.Is(err, context.DeadlineExceeded)) && ctx.Err() == nil; {
+	for askAgain(err) && ctx.Err() == nil {
+		time.Sleep(20 * time.Millisecond)
 		v, err = r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
 	}
 	if err == nil {

@@ -45,8 +45,8 @@ bindings:
 	running := server{answers: map[string]any{
 		protocol.SessionID("s"):    access.Object{Session: "s", Owner: "alice"},
 		protocol.SessionID("v1.2"): access.Object{Session: "v1.2", Owner: "bob"},
-		protocol.PoolID(""):        protocol.HostView{Name: "web-1", Labels: map[string]string{"pool": "ci"}},
-		protocol.PoolID("bare"):    protocol.HostView{Name: "web-1", Labels: map[string]string{}},
+		protocol.PoolID(""):        protocol.HostView{Name: "web-1", Spec: &protocol.HostSpec{Name: "web-1"}, Labels: map[string]string{"pool": "ci"}},
+		protocol.PoolID("bare"):    protocol.HostView{Name: "web-1", Spec: &protocol.HostSpec{Name: "web-1"}, Labels: map[string]string{}},
 	}}
 	for _, c := range []struct {
 		who          string
