@@ -302,8 +302,8 @@ func (f *Forward) Release(ctx context.Context) error {
 	return EndForward(ctx, f.host, f.held(), f.spec.Name, f.spec.Socket)
 }
 
-// Raise holds a forward that is up under a higher epoch, without ending its connections. After
-// an error it is held as before.
+// Raise puts a forward that is up under a higher epoch. Its connections stay open. After
+// an error the forward stays under the former epoch.
 func (f *Forward) Raise(ctx context.Context, fence Fence) error {
 	err := fence.Check()
 	f.mu.Lock()

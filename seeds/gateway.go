@@ -22,7 +22,7 @@ const tokenFile = "model-token"
 func TokenFile(codexHome string) string { return path.Join(codexHome, tokenFile) }
 
 // TokenLength is the length in bytes of a token for the model gateway. tokenFile has a token
-// and a newline, before the first one as after it.
+// and a newline. It has the same length before the first token is written.
 const TokenLength = 55
 
 // gatewayProvider is the id of the model provider by which codex reaches the model gateway.

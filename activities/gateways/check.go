@@ -65,7 +65,7 @@ func (p Port) Try(ctx context.Context, port int) (int, error) {
 	if !given {
 		res, err := p.Host.Run(ctx, hostexec.Command{Script: portsScript, Args: []string{p.Root}})
 		if err != nil {
-			return 0, fmt.Errorf("look which ports model gateways of %s have: %w", p.Host.Name(), err)
+			return 0, fmt.Errorf("list the ports of model gateways on %s: %w", p.Host.Name(), err)
 		}
 		for _, word := range strings.Fields(string(res.Stdout)) {
 			if n, err := strconv.Atoi(word); err == nil {
@@ -85,7 +85,7 @@ func (p Port) Try(ctx context.Context, port int) (int, error) {
 		case err == nil:
 			return port, nil
 		case errors.Is(err, hostexec.ErrPortTaken) && !given && tries < 20:
-			taken[port] = true // by a program that is none of ours
+			taken[port] = true // by another program
 			continue
 		}
 		return 0, opening(err)
@@ -103,7 +103,7 @@ func open(ctx context.Context, s *site.Site, h hostexec.Host, spec hostexec.Forw
 	return pool.OpenForward(ctx, h, spec)
 }
 
-// opening makes errors of the forward those of an activity.
+// opening turns an error of the forward into an error of an activity.
 func opening(err error) error {
 	switch {
 	case errors.Is(err, hostexec.ErrForwardRefused), errors.Is(err, hostexec.ErrForwardOpen):

@@ -136,7 +136,7 @@ func Open(ctx context.Context, s *site.Site, h hostexec.Host, in Opening) (*Gate
 func (g *Gate) changed(now hostexec.ForwardState) {
 	switch {
 	case now.Up && now.Times > 1:
-		// Another program may have had the port, and a token, meanwhile.
+		// Meanwhile another program may have listened at the port and received a token.
 		select {
 		case g.again <- struct{}{}:
 		default:

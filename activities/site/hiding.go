@@ -35,11 +35,11 @@ func (s Secrets) Add(auth []byte) {
 	s.Pump.Add(seeds.Forms(found)...)
 }
 
-// Own returns a copy that finds the same and to which AddText may add, for as long as it is in
+// Own returns a copy that finds the same secrets. AddText may add to it for as long as it is in
 // use.
 func (s Secrets) Own(seed string) Secrets { return s.with(seed, nil) }
 
-// AddText also hides a text, if s is of Own.
+// AddText also hides a text, if s was returned by Own.
 func (s Secrets) AddText(text string) {
 	if s.shared == nil {
 		return

@@ -23,7 +23,7 @@ const (
 
 // colleagues returns a function that asks the workers of a zone for their status, which a start
 // by the API needs. Anybody who may poll can write an address into Temporal, so a worker is
-// asked under the conditions under which ctl asks it: at a unix socket, whose owner the kernel
+// asked only under the same conditions as by ctl: at a unix socket, whose owner the kernel
 // names, with a certificate of the CA of the config, or at an address that the config names.
 func colleagues(conf *config.Config, own *api.Options) func(ctx context.Context, c client.Client, zone string) ([]api.Status, []string, error) {
 	return func(ctx context.Context, c client.Client, zone string) (statuses []api.Status, silent []string, err error) {
@@ -70,7 +70,7 @@ func statusOf(ctx context.Context, conf *config.Config, endpoint string) (api.St
 	return c.Status(ctx)
 }
 
-// shows reports whether something shows that a worker of ours answers at an address.
+// shows reports whether the address or the config proves that one of our workers answers there.
 func shows(conf config.API, endpoint string) bool {
 	u, err := url.Parse(endpoint)
 	plain := func(s string) string { return strings.TrimSuffix(s, "/") }

@@ -14,7 +14,7 @@ type health struct {
 	status atomic.Pointer[func() api.Status]
 }
 
-// of sets where the state of the worker is read. Until then the worker waits for its store.
+// of sets the function that returns the worker's status. Until then the worker waits for its store.
 func (h *health) of(status func() api.Status) { h.status.Store(&status) }
 
 // live says that the process serves requests. A worker that waits for Temporal or for its

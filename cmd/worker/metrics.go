@@ -154,7 +154,7 @@ func (m *metrics) asked() func(gateway.Outcome) {
 		Name: "fairlead_model_retries_total", Help: "Attempts of model gateways beyond the first of each request.",
 	})
 	rebuilt := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "fairlead_model_rebuilt_total", Help: "Answers of providers of which a model gateway made a part.",
+		Name: "fairlead_model_rebuilt_total", Help: "Answers of providers to which a model gateway added a part.",
 	})
 	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "fairlead_model_tokens_total", Help: "Tokens of requests to model gateways; estimated if the provider did not tell.",

@@ -40,7 +40,7 @@ type Options struct {
 	// Revoked says which approvers' keys are revoked, where there is no keeper.
 	Revoked *Keeper
 	// Leave fails the task, by a panic, if this worker does not know all of the input of a
-	// workflow. It is called for a start that counts, before anything is done for it.
+	// workflow. It is called after the start is accepted, before anything is done for it.
 	Leave func(ctx workflow.Context, args []any)
 }
 
@@ -411,8 +411,8 @@ func (g *gated) record(ctx workflow.Context, name string, r rule, args []any, v 
 	}
 }
 
-// marshal returns the JSON of a command. That of a newer program has fields that this one does
-// not know, and the signature is of all of them.
+// marshal returns the JSON of a command. The JSON of a newer program may have fields that this
+// program does not know. The signature covers them, too.
 func marshal(arg any) ([]byte, error) {
 	if of, ok := arg.(interface{ Given() []byte }); ok {
 		if raw := of.Given(); raw != nil {

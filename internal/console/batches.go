@@ -79,6 +79,6 @@ func (v *visit) cancelBatch() error {
 		Body: func(f url.Values) any { return map[string]bool{"discard": f.Get("discard") == "yes"} },
 		Question: question{Action: at + "/cancel", Back: at, Button: "Cancel the batch", Grave: true,
 			Text: []string{plural(b.Running, "session runs, and is closed.", "sessions run, and are closed."), plural(b.Queued+b.Retrying, "item is not begun.", "items are not begun."), "What has ended stays as it is."},
-			Choices: []choice{{Name: "discard", Legend: "What cannot be saved of the sessions", Is: "no", Options: []option{
+			Choices: []choice{{Name: "discard", Legend: "Work of the sessions that cannot be saved", Is: "no", Options: []option{
 				{"no", "is kept: such a session waits"}, {"yes", "is given up"}}}}}})
 }

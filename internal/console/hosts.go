@@ -94,7 +94,7 @@ func (v *visit) host() error {
 func (v *visit) showHost(p *Problem, status int, h hostPage) error {
 	live := "/live?" + url.Values{"of": {"host"}, "id": {h.Name}, "zone": {v.r.URL.Query().Get("zone")}}.Encode()
 	if h.Checks != nil {
-		live = "" // the answer of a form cannot be got again
+		live = "" // the answer to a form cannot be fetched again
 	}
 	return v.showWith(p, status, "host", "Host "+h.Name, "hosts", live, h)
 }
@@ -120,7 +120,7 @@ func (v *visit) hostAct() error {
 		c.Body = func(f url.Values) any { return map[string]string{"how": how.Given(f)} }
 	case "undrain":
 		c.Title, c.Question.Button = "Let sessions onto host "+h.Name, "Let them"
-		c.Question.Text = []string{"New sessions may come onto it again. A drain that goes on ends."}
+		c.Question.Text = []string{"The host takes new sessions again. If it is being drained, the drain ends."}
 	case "check":
 		if v.r.Method == http.MethodPost {
 			return v.checkHost(h, c.Path)

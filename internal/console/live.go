@@ -16,7 +16,7 @@ import (
 const (
 	// lookEvery is how often the console looks for changes while somebody watches.
 	lookEvery = 250 * time.Millisecond
-	// lookSlowly is for what asks several workflows, and hurries nobody.
+	// lookSlowly is the interval for pages that ask several workflows and are not urgent.
 	lookSlowly = 3 * time.Second
 	aliveAt    = 10 * time.Second
 	writeWait  = 30 * time.Second
@@ -119,7 +119,7 @@ func (v *visit) looks() (look func(context.Context) (string, error), every time.
 	}, every, nil
 }
 
-// digest returns what tells one answer of the API from another.
+// digest returns a function that gives a digest of the API's answer at path.
 func (v *visit) digest(path string) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var raw []byte

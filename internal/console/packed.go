@@ -14,7 +14,7 @@ const leastPacked = 1 << 10
 var packers = sync.Pool{New: func() any { return gzip.NewWriter(nil) }}
 
 // send answers with data, compressed if the browser takes that. Whoever sees the size of a
-// compressed page learns something about its text, so no page has a secret: keys of forms only make
+// compressed page learns something about its text, so no page has a secret. Keys of forms only make
 // a form count once.
 func send(w http.ResponseWriter, r *http.Request, status int, data []byte) {
 	h := w.Header()

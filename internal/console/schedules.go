@@ -67,10 +67,10 @@ func (v *visit) scheduleAct() error {
 		c.Title, q.Button = "Resume schedule "+s.Name, "Resume it"
 		q.Text = []string{"It begins " + s.What + " by the clock again."}
 	case "trigger":
-		c.Title, q.Button = "Begin what schedule "+s.Name+" is for", "Begin it now"
-		q.Text = []string{"It begins " + s.What + " now, beside the times of the clock. If what an earlier time began still runs, the schedule says what happens: " + s.Overlap + "."}
+		c.Title, q.Button = "Begin a run of schedule "+s.Name, "Begin it now"
+		q.Text = []string{"It begins " + s.What + " now, in addition to what it begins by the clock. If an earlier run has not ended, this setting of the schedule applies: " + s.Overlap + "."}
 	case "delete":
-		how := choice{Name: "close", Legend: "What it began and what still runs", Is: "no", Options: []option{{"no", "goes on"}, {"yes", "is closed"}}}
+		how := choice{Name: "close", Legend: "What it has begun and has not ended", Is: "no", Options: []option{{"no", "goes on"}, {"yes", "is closed"}}}
 		c.Title, q.Button, q.Grave = "Delete schedule "+s.Name, "Delete it", true
 		q.Text = []string{"It cannot be brought back.", plural(s.Running, "run of it goes on now.", "runs of it go on now.")}
 		q.Choices = []choice{how}

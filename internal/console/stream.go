@@ -37,8 +37,8 @@ func (v *visit) events() error {
 	return nil
 }
 
-// changes says in a stream when what the API answers at path has changed, from when the stream
-// begins until ctx ends.
+// changes writes an event to the stream s each time the API's answer at path has changed. It starts
+// when the stream begins, and stops when ctx ends.
 func (v *visit) changes(ctx context.Context, s *eventStream, path string) {
 	select {
 	case <-ctx.Done():
@@ -53,7 +53,7 @@ func (v *visit) changes(ctx context.Context, s *eventStream, path string) {
 		if ctx.Err() != nil {
 			return
 		}
-		// While the session does not answer, the page is as old as its last change.
+		// While the session does not answer, the page keeps what the last change showed.
 		if err == nil && now != last {
 			last = now
 			s.between(fmt.Sprintf("event: changed\ndata: %s\n\n", now))
@@ -107,7 +107,7 @@ func (s *eventStream) FlushError() error {
 func (s *eventStream) between(events string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.due = events // a newer change stands for an older one
+	s.due = events // a newer change replaces one that is not sent yet
 	rc := http.NewResponseController(s.ResponseWriter)
 	if s.put() == nil && rc.SetWriteDeadline(time.Now().Add(writeWait)) == nil {
 		_ = rc.Flush()

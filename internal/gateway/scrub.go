@@ -11,8 +11,8 @@ import (
 	"unicode/utf8"
 )
 
-// minSecret is the length in bytes from which a header or a query is taken for a secret, and
-// from which a secret is searched in answers.
+// minSecret is a length in bytes. Shorter values of headers and queries are not taken for
+// secrets, and shorter secrets are not searched for in answers.
 const minSecret = 12
 
 const hiddenSecret = "[secret]"
@@ -82,8 +82,8 @@ func (g *Gateway) copyAnswered(to, from http.Header) {
 	copyHeaders(to, clean, answered)
 }
 
-// scrubBody removes secrets from an answer that is no stream. If it is cut, or is not JSON
-// and has a secret in an escaped form, nothing can be made of it.
+// scrubBody removes secrets from an answer that is no stream. An answer that is cut, or is not
+// JSON, is replaced by a note if it has a secret in an escaped form.
 func (g *Gateway) scrubBody(text []byte) []byte {
 	secrets := g.searched
 	if json.Valid(text) {
@@ -97,7 +97,7 @@ func (g *Gateway) scrubBody(text []byte) []byte {
 	return []byte(clean)
 }
 
-// nested is how often a text may be written as a JSON text within another one: arguments of
+// nested is how many levels deep a JSON text may be quoted within another one, as arguments of
 // tools are.
 const nested = 2
 
@@ -189,7 +189,7 @@ func scrubString(text string, secrets []string, depth int) string {
 	return hiddenSecret
 }
 
-// openAt returns the length of the longest end of a text with which a secret may begin.
+// openAt returns the length of the longest suffix of text that is a prefix of a secret.
 func openAt(text string, secrets []string) (n int) {
 	for _, s := range secrets {
 		for i := min(len(s)-1, len(text)); i > n; i-- {
@@ -217,7 +217,7 @@ type heldText struct {
 	text string
 }
 
-// take returns the events to go on with in place of f.
+// take returns the events to send in place of f.
 func (s *scrubber) take(f frame) []frame {
 	if len(s.secrets) == 0 || f.done() {
 		return append(s.flush(), f)
@@ -269,7 +269,7 @@ func (s *scrubber) deltaOf(like map[string]json.RawMessage, text string) frame {
 	return frame{kind: kind, data: scrubJSON(mustJSON(m), s.secrets)}
 }
 
-// flush returns the events of what is held back: the texts go on otherwise.
+// flush returns events with the texts that were held back. They did not continue as a secret.
 func (s *scrubber) flush() (out []frame) {
 	for _, h := range s.held {
 		out = append(out, s.deltaOf(h.like, h.text))

@@ -552,21 +552,21 @@ type WaitingView struct {
 }
 
 // A ModelUse is what the model gateway did for a session. A worker that dies loses what its
-// last pump had not told.
+// last pump had not reported yet.
 type ModelUse struct {
 	Requests int64 `json:"requests"`
 	// Retries are attempts of the gateway beyond the first of each request.
 	Retries int64 `json:"retries,omitempty"`
 	Failed  int64 `json:"failed,omitempty"`
-	// Refused were without a valid token, so that nobody was asked.
+	// Refused counts requests without a valid token. The gateway asked no provider for them.
 	Refused int64 `json:"refused,omitempty"`
-	// Rebuilt are answers of which the gateway made a part, such as LastRebuilt.
+	// Rebuilt counts answers to which the gateway added a part. LastRebuilt names the last such part.
 	Rebuilt     int64  `json:"rebuilt,omitempty"`
 	LastRebuilt string `json:"last_rebuilt,omitempty"`
 	Input       int64  `json:"input_tokens,omitempty"`
 	Cached      int64  `json:"cached_tokens,omitempty"`
 	Output      int64  `json:"output_tokens,omitempty"`
-	// Estimated are requests whose tokens the provider did not tell.
+	// Estimated counts requests for which the provider did not report the tokens.
 	Estimated int64 `json:"estimated,omitempty"`
 	// FirstByte and Total are sums over the requests.
 	FirstByte time.Duration `json:"first_byte_ns,omitempty"`

@@ -13,8 +13,8 @@
 // is dropped. The failure's text is in the history (once, whatever the number of attempts), in
 // `ctl doctor`, in the worker's log, and counted in the metric [Metric].
 //
-// A worker that takes signed commands only judges a start first, and refuses it if it does not
-// count. So nobody's unsigned start waits.
+// A worker that accepts only signed commands judges a start first. It refuses a start that is not
+// valid, so an unsigned start does not wait for a newer worker.
 //
 // Activities are another matter: an older worker may get an activity that a newer worker's
 // workflow scheduled. The header of each activity has the names that its session requires. A

@@ -63,7 +63,7 @@ func (in Input) Given() []byte { return in.newer.Given() }
 // JudgedWithin implements newer.JudgedWithin.
 func (in Input) JudgedWithin() {}
 
-// signed returns the JSON of the start, of which its signature is.
+// signed returns the JSON of the start that its signature covers.
 func (in Input) signed() ([]byte, error) {
 	if raw := in.Given(); raw != nil {
 		return raw, nil

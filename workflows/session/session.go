@@ -46,7 +46,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (_ *ses
 	var opt Options
 	var adm admission
 	if kit.Lacks(ctx) {
-		// It is not known whether its options are good. Whoever may not start it does not wait.
+		// This worker cannot check the options. It refuses a start that is not permitted.
 		if adm, err = admitStart(ctx, in); err == nil {
 			kit.Leave(ctx)
 		}

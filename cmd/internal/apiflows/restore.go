@@ -44,7 +44,7 @@ func goesOn(in httpapi.StartSession) (opt session.Options, given func(flag strin
 	return opt, func(flag string) bool { return said[flag] }, err
 }
 
-// noPolicy says that what goes on has no policy, although there was one.
+// noPolicy, as a request's policy, says that the new session has none even if the former had one.
 const noPolicy = "none"
 
 // Restore implements httpapi.Sessions.
@@ -67,7 +67,7 @@ func (b *Backend) goOn(ctx context.Context, key, doing, of string, in httpapi.St
 	if err != nil {
 		return httpapi.Started{}, err
 	}
-	// An empty list says something else than none, and is left out of JSON.
+	// An empty list differs from a missing one, but JSON leaves out both. So empty is part of the request.
 	empty := []bool{in.Tools != nil, in.Read != nil, in.Write != nil, in.Snapshot != nil && in.Snapshot.Exclude != nil}
 	k, err := flows.RequestOf(key, protocol.ClaimSession, in.ID, doing+" over HTTP", of, in, empty)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/workflows/session"
 )
 
-// Settings completes the options of a session that goes on from a snapshot by what was. asked
-// are the bounds that the user named, and given says of which flags the options have a value.
+// Settings fills in the options of a session from the snapshot that it goes on from. asked
+// are the bounds that the user named. given reports whether the options have a value for a flag.
 // known is false if nobody knows the session of the snapshot any more.
 func Settings(ctx context.Context, t *flows.Conn, m snapshots.Manifest, opt *session.Options, asked *protocol.Budget, given func(flag string) bool) (known bool, err error) {
 	if err := Usable("restore snapshot "+m.ID, m); err != nil {
@@ -48,7 +48,7 @@ func Usable(doing string, m snapshots.Manifest) error {
 	return nil
 }
 
-// Newest picks the snapshot from which a fork of a session that is on no host begins. It skips
+// Newest returns the snapshot for a fork of a session that is on no host. It skips
 // those of an earlier session with the same id.
 func Newest(doing string, v protocol.SessionView, all []snapshots.Manifest) (newest snapshots.Manifest, err error) {
 	for _, m := range all {
@@ -68,7 +68,7 @@ func Newest(doing string, v protocol.SessionView, all []snapshots.Manifest) (new
 	return newest, nil
 }
 
-// Takes reports whether a fork of a session begins from a new snapshot: it is on a host.
+// Takes reports whether a fork takes a new snapshot of the session, because the session is on a host.
 func Takes(v protocol.SessionView) bool {
 	return v.State != protocol.Parked && v.State != protocol.Closed && v.State != protocol.Failed
 }

@@ -26,8 +26,8 @@ const mark = "leftAs"
 
 var marks atomic.Int64
 
-// Leads does what leads to another page, and waits until that one has loaded. A navigation that
-// begins while the page of a form is on its way would end that request.
+// Leads calls do, which leads to another page, and waits until that page has loaded. Without the
+// wait, the next navigation could end the request of a form.
 func (b *Tab) Leads(do func()) {
 	b.Helper()
 	arrives := b.Leaves()
@@ -35,7 +35,7 @@ func (b *Tab) Leads(do func()) {
 	arrives()
 }
 
-// Leaves begins what Leads does: arrives waits until another page has loaded.
+// Leaves is the first half of Leads. The function arrives waits until another page has loaded.
 func (b *Tab) Leaves() (arrives func()) {
 	b.Helper()
 	n := marks.Add(1)
