@@ -18,6 +18,7 @@ import (
 	"fairlead.dev/fairlead/workflows/batch"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/newer"
+	"fairlead.dev/fairlead/workflows/schedule"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -114,5 +115,18 @@ func TestABatchThatDoesNotCountIsRefusedAlsoIfItLooksNewer(t *testing.T) {
 				t.Errorf("%v, want a refusal with %q; on record: %+v", err, test.why, records)
 			}
 		})
+	}
+}
+
+// The signature of a schedule's start is of its whole JSON, also if only the session in it has a
+// field that this worker does not know.
+func TestAScheduledStartOfANewerProgramIsJudgedOverItsWholeJSON(t *testing.T) {
+	raw := []byte(`{"schedule":"s","session":{"id":"x","of_tomorrow":1}}`)
+	var in schedule.FireInput
+	if err := json.Unmarshal(raw, &in); err != nil || len(in.Unknown()) != 1 || string(in.Given()) != string(raw) {
+		t.Errorf("unknown are %v, given is %s (%v)", in.Unknown(), in.Given(), err)
+	}
+	if err := json.Unmarshal([]byte(`{"schedule":"s","session":{"id":"x"}}`), &in); err != nil || len(in.Unknown()) != 0 || in.Given() != nil {
+		t.Errorf("all is known: %v, %s (%v)", in.Unknown(), in.Given(), err)
 	}
 }

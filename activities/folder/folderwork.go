@@ -23,11 +23,6 @@ const ModelForward = "model"
 // EndAll stops every incarnation and reaps what they left.
 func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.Claim, incarnation int, attempt int32) ([]process.Survivor, error) {
 	fence := FenceOf(c, l.Dir, attempt)
-	if l.ModelPort != 0 {
-		if err := hostexec.EndForward(ctx, h, fence, ModelForward, ""); err != nil {
-			return nil, fmt.Errorf("close the port of the model gateway on %s: %w", h.Name(), err)
-		}
-	}
 	for i := incarnation; i >= 1; i-- {
 		st, err := process.Stop(ctx, h, ServerDir(l, i), fence, stopGrace)
 		if err != nil {
@@ -35,6 +30,12 @@ func EndAll(ctx context.Context, h hostexec.Host, l protocol.Layout, c protocol.
 		}
 		if st.State != process.Absent {
 			break // each began after the one before was gone
+		}
+	}
+	// Codex is gone, so nobody else who takes the port can answer it.
+	if l.ModelPort != 0 {
+		if err := hostexec.EndForward(ctx, h, fence, ModelForward, ""); err != nil {
+			return nil, fmt.Errorf("close the port of the model gateway on %s: %w", h.Name(), err)
 		}
 	}
 	found, err := process.Reap(ctx, h, l.Dir, Mark(c.Session, l), fence)

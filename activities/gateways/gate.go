@@ -31,6 +31,8 @@ const (
 	// model.
 	lingerFor  = 15 * time.Minute
 	lingerLook = 250 * time.Millisecond
+	// warnEvery bounds what strangers can write into the worker's log.
+	warnEvery = time.Minute
 )
 
 // An Opening says for whom a Gate is opened.
@@ -67,6 +69,8 @@ type Gate struct {
 	hide    site.Secrets
 	lost    func(error)
 	use     protocol.ModelUse
+	token   string        // the newest
+	warned  time.Time     // of somebody without a token
 	stopped chan struct{} // closed to end lingering; nil while a pump uses the Gate
 }
 
@@ -190,6 +194,7 @@ func (g *Gate) renew(ctx context.Context, keep time.Duration) error {
 	}
 	g.mu.Lock()
 	file, fence, hide := g.file, g.fence, g.hide
+	g.token = token
 	g.mu.Unlock()
 	hide.AddText(token)
 	ctx, cancel := context.WithTimeout(ctx, writeWait)
@@ -220,12 +225,17 @@ func (g *Gate) Close() {
 
 // record counts a request.
 func (g *Gate) record(o gateway.Outcome) {
-	if o.Kind == gateway.KindRefused {
-		g.site.Logger.Warn("somebody without a token asked the model gateway of a session", "session", g.key.session, "host", g.host.Name(), "from", o.From)
-	}
 	g.mu.Lock()
 	add(&g.use, o)
+	warn := o.Kind == gateway.KindRefused && g.site.Now().Sub(g.warned) > warnEvery
+	if warn {
+		g.warned = g.site.Now()
+	}
+	refused := g.use.Refused
 	g.mu.Unlock()
+	if warn {
+		g.site.Logger.Warn("somebody without a token asked the model gateway of a session", "session", g.key.session, "host", g.host.Name(), "from", o.From, "requests", refused)
+	}
 	if g.site.Asked != nil {
 		g.site.Asked(o)
 	}

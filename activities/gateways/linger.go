@@ -72,6 +72,8 @@ func (g *Gate) goOn(ctx context.Context, fence hostexec.Fence, in Opening) error
 	}
 	g.mu.Lock()
 	g.fence, g.hide, g.lost = fence, in.Hide, in.Lost
+	last := g.token // which codex still has
 	g.mu.Unlock()
+	in.Hide.AddText(last)
 	return g.renew(ctx, overlap)
 }

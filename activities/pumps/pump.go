@@ -238,12 +238,13 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		return RunPumpResult{}, err
 	}
 	defer w.Close()
+	wellEnded := false // the pump has a result
 	gate, err := openGate(ctx, s, h, in, a, w.over, hide, callBack)
 	if err != nil {
 		return RunPumpResult{}, err
 	}
 	defer func() {
-		if errors.Is(context.Cause(runCtx), kit.ErrHandOver) {
+		if !wellEnded || errors.Is(context.Cause(runCtx), kit.ErrHandOver) {
 			gate.Close()
 		} else {
 			gate.Leave()
@@ -340,6 +341,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if res.Reason == conversation.ProcessEnded {
 		out.Process = w.gone()
 	}
+	wellEnded = true
 	return out, nil
 }
 

@@ -95,12 +95,10 @@ type exchange struct {
 	out Outcome
 }
 
-// Busy returns how many requests are under way.
+// Busy returns how many requests with a valid token are under way.
 func (g *Gateway) Busy() int { return int(g.busy.Load()) }
 
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	g.busy.Add(1)
-	defer g.busy.Add(-1)
 	x := &exchange{g: g, w: w, out: Outcome{At: time.Now(), From: r.RemoteAddr, Path: excerpt(r.URL.Path)}}
 	defer func() {
 		x.out.Total = time.Since(x.out.At)
@@ -113,9 +111,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	x.r = r.WithContext(ctx)
 	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !g.opts.Tokens.accepts(bearer, time.Now()) || !ok {
+		w.Header().Set("Connection", "close") // a stranger holds no connection
 		x.refuse(http.StatusUnauthorized, KindRefused, "this port is for one session of Fairlead: the request has no valid token of it")
 		return
 	}
+	g.busy.Add(1)
+	defer g.busy.Add(-1)
 	path, known := strings.CutPrefix(r.URL.Path, "/v1/")
 	switch {
 	case known && path == "models" && r.Method == http.MethodGet:

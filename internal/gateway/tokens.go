@@ -14,16 +14,20 @@ import (
 type Tokens struct {
 	mu    sync.Mutex
 	ended bool
-	valid []token // guarded by mu; at most two
+	valid []token // guarded by mu; at most mostTokens
 }
+
+// mostTokens bounds the tokens that are valid at a time: each that could not be written to the
+// host is followed by another one.
+const mostTokens = 16
 
 type token struct {
 	sum   [sha256.Size]byte
 	until time.Time // zero: until the next is issued
 }
 
-// Issue returns a new token. The one before it stays valid for overlap, for a codex that
-// has not asked for the new one yet. After End it returns an empty text.
+// Issue returns a new token. Those before it stay valid for overlap at most, for a codex that
+// has not read the new one yet. After End it returns an empty text.
 func (t *Tokens) Issue(now time.Time, overlap time.Duration) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -32,10 +36,13 @@ func (t *Tokens) Issue(now time.Time, overlap time.Duration) string {
 	}
 	text := "fl-" + strings.ToLower(rand.Text()+rand.Text())
 	var kept []token
-	if n := len(t.valid); n > 0 && overlap > 0 {
-		last := t.valid[n-1]
-		last.until = now.Add(overlap)
-		kept = append(kept, last)
+	for _, v := range t.valid[max(0, len(t.valid)-mostTokens+1):] {
+		if v.until.IsZero() || v.until.After(now.Add(overlap)) {
+			v.until = now.Add(overlap)
+		}
+		if v.until.After(now) {
+			kept = append(kept, v)
+		}
 	}
 	t.valid = append(kept, token{sum: sha256.Sum256([]byte(text))})
 	return text

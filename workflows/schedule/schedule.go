@@ -45,6 +45,9 @@ type FireInput struct {
 func (in *FireInput) UnmarshalJSON(raw []byte) (err error) {
 	type plain FireInput
 	in.newer, err = kit.Known(raw, (*plain)(in))
+	if err == nil && len(in.Unknown()) > 0 {
+		in.newer = in.newer.Within(raw) // also if only the session has such a field
+	}
 	return err
 }
 

@@ -33,6 +33,8 @@ func Settings(ctx context.Context, t *flows.Conn, m snapshots.Manifest, opt *ses
 	}
 	if opt.Seed == "" && opt.SeedPool == "" {
 		sameCredentials(opt, was, given)
+	} else if was.Options["credentials"] == protocol.CredentialsGateway && !given("credentials") {
+		opt.Credentials = protocol.CredentialsGateway // the key of no seed goes to a host unasked
 	}
 	return known, nil
 }

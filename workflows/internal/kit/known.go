@@ -45,6 +45,10 @@ func Known(raw []byte, into any) (Newer, error) {
 	return Newer{Cut(strings.Trim(name, `"`), MaxWord), bytes.Clone(raw)}, json.Unmarshal(raw, into)
 }
 
+// Within returns n with the JSON of the whole input, for an input a part of which has a field
+// that this program does not know.
+func (n Newer) Within(raw []byte) Newer { return Newer{n.field, bytes.Clone(raw)} }
+
 type leaveKey struct{}
 
 // Leaving returns a context of a workflow that this worker leaves to newer ones. leave fails the
