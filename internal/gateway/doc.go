@@ -28,10 +28,11 @@
 //
 // # Secrets
 //
-// The provider's key, and headers and queries of an upstream, are replaced in all that goes
-// back to the host: in headers, in the bodies of errors, and in events, also if JSON escapes
-// them or if several deltas of a text share one. Secrets of less than 12 bytes are not
-// searched there.
+// The provider's key is replaced in all that goes back to the host: in headers, in the bodies of
+// errors, and in events, also if JSON escapes it or if several deltas of a text share it. So are
+// the values of an upstream's headers and queries whose names are those of credentials, such as
+// api-key. Other values may stand in a text of the model, which must not change. Secrets of less
+// than 12 bytes are not searched there. Errors and records of the worker have none of the values.
 //
 // # Bounds
 //

@@ -69,8 +69,8 @@ func New(o Options) (*Gateway, error) {
 		transport = http.DefaultTransport.(*http.Transport)
 	}
 	transport = transport.Clone()
-	g.secrets = secretsOf(o.Upstreams)
-	g.searched = long(g.secrets)
+	g.secrets = secretsOf(o.Upstreams, false)
+	g.searched = long(secretsOf(o.Upstreams, true))
 	transport.DisableCompression = true
 	transport.MaxResponseHeaderBytes = 64 << 10
 	g.free = make(chan struct{}, g.limit.Requests)

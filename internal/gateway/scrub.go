@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -17,8 +18,14 @@ const minSecret = 12
 
 const hiddenSecret = "[secret]"
 
-// secretsOf returns what must be in no error, no record and no answer: the longest first.
-func secretsOf(upstreams []Upstream) []string {
+// credential matches names of headers and queries that carry credentials.
+var credential = regexp.MustCompile(`(?i)auth|key|token|secret|cookie|sig|pass|credential`)
+
+// secretsOf returns what must be in no error and no record, the longest first. With credentials
+// it returns only the keys, and the values of headers and queries with the name of a credential:
+// these must be in no answer either. Other values, such as a version, may stand in a text of the
+// model, which must not change.
+func secretsOf(upstreams []Upstream, credentials bool) []string {
 	var all []string
 	add := func(text string, least int) {
 		if len(text) >= least {
@@ -28,7 +35,10 @@ func secretsOf(upstreams []Upstream) []string {
 	for _, u := range upstreams {
 		add(u.Key, 1)
 		for _, more := range []map[string][]string{u.Header, u.Query} {
-			for _, values := range more {
+			for name, values := range more {
+				if credentials && !credential.MatchString(name) {
+					continue
+				}
 				for _, v := range values {
 					add(v, minSecret)
 					_, token, _ := strings.Cut(v, " ") // of "Bearer …"
