@@ -241,7 +241,7 @@ func (g *Gate) record(o gateway.Outcome) {
 	}
 }
 
-// Used returns what the gateway did since it was last asked.
+// Used returns what the gateway did since the last call of Used.
 func (g *Gate) Used() *protocol.ModelUse {
 	if g == nil {
 		return nil

@@ -35,8 +35,8 @@ func send(w http.ResponseWriter, r *http.Request, status int, data []byte) {
 	}
 }
 
-// takesGzip reads Accept-Encoding (RFC 9110) as far as browsers use it. What is not understood is
-// answered without compression.
+// takesGzip reads the part of Accept-Encoding (RFC 9110) that browsers use. It returns false for
+// a header that it does not understand.
 func takesGzip(r *http.Request) bool {
 	for _, header := range r.Header.Values("Accept-Encoding") {
 		for word := range strings.SplitSeq(header, ",") {

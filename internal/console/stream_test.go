@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What the console adds to a stream comes between its events, and never within one.
+// The console adds events to a stream. It writes them between other events, never within one.
 func TestAddedEventsComeBetweenOthers(t *testing.T) {
 	w := httptest.NewRecorder()
 	w.Header().Set("Content-Type", "text/event-stream")

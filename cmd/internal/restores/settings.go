@@ -100,8 +100,8 @@ func isOf(m snapshots.Manifest, v protocol.SessionView) bool {
 }
 
 // asItWas takes over settings of the snapshot, or else of the session, unless flags replace
-// them. A leftover's snapshot has no settings. A setting that decides what codex may do is
-// never guessed: if it is unknown, the user must give it.
+// them. The snapshot of a leftover has no settings. asItWas guesses no setting that decides
+// what codex may do: if such a setting is unknown, the user must give it.
 func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	for _, f := range []struct {
 		flag string

@@ -117,7 +117,7 @@ func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 }
 
 func TestWhatGoesOnKeepsWhatItsSandboxKeeps(t *testing.T) {
-	const kept = "/work/kept"
+	const kept = "/srv/kept"
 	for name, c := range map[string]struct {
 		facts  snapshots.Facts
 		former map[string]string

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/snapshots"
 )
 
-// A program goes on from where a session is, and from a snapshot of it. What goes on has the
-// conversation and the settings of the first one.
+// A program forks a session, and restores a snapshot of it. The new sessions have the conversation
+// and the settings of the first one.
 func TestAProgramGoesOnFromASessionAndFromASnapshot(t *testing.T) {
 	operator, viewer := newProgram(t, "snap-operator", "operator"), newProgram(t, "snap-viewer", "viewer")
 	closeLater := func(id string) {
