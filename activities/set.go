@@ -1,10 +1,13 @@
 package activities
 
 import (
+	"context"
+
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities/audits"
 	"fairlead.dev/fairlead/activities/batches"
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/hosts"
 	"fairlead.dev/fairlead/activities/logins"
 	"fairlead.dev/fairlead/activities/notices"
@@ -50,3 +53,6 @@ func (s *Set) Register(r worker.ActivityRegistry) {
 
 // Workfolders returns Workfolders on the hosts of the set's activities.
 func (s *Set) Workfolders() *workspaces.Workfolders { return workspaces.NewWorkfolders(s.site) }
+
+// CloseGates closes the model gateways that pumps have left open, after the last pump.
+func (s *Set) CloseGates(ctx context.Context) { gateways.CloseLeft(ctx, s.site) }

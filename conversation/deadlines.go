@@ -14,6 +14,8 @@ import (
 //   - Limits.Quiet keeps running across attempts, from PumpState.AtMS, but not from before
 //     Options.Since. A line that restarts it counts from when an attempt reads it.
 //   - Limits.Retry does the same, from PumpState.RetryingMS.
+//   - With Options.Serves, Limits.Quiet and Limits.Retry restart: between attempts, nobody
+//     served the model.
 //   - Limits.Request, and the time that an interrupt may take, restart: the lines of an
 //     earlier attempt may have been lost with its wire.
 //   - Limits.Silence restarts: only an attached pump can notice silence and ask for a sign

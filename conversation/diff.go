@@ -28,7 +28,7 @@ func (t *turns) diffUpdated(p json.RawMessage) {
 		return
 	}
 	t.st.DiffStat = diffStat(n.Diff)
-	t.st.Touched = touched(n.Diff, t.in.Watched)
+	t.st.Touched = touched(n.Diff, t.in.Thread.CWD, t.in.Watched)
 	t.diff = &protocol.TurnDiff{Turn: t.st.Turn, Place: protocol.Cursor{Incarnation: t.st.Cursor.Incarnation, Offset: t.line.Offset}, Text: n.Diff}
 }
 

@@ -120,7 +120,7 @@ func (q *requests) judge(a *asked, r *protocol.Request) Verdict {
 		v.Outcome, v.Reason = "", why
 	}
 	if v.Outcome == "" {
-		r.Ruling = &protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+		r.Ruling = &protocol.Ruling{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, Risk: v.Risk}
 	}
 	return v
 }
@@ -216,6 +216,9 @@ func rulingIn(g *protocol.Ruling, data map[string]string) map[string]string {
 		data["rule"], data["policy"] = g.Rule, g.Policy
 		if g.Reason != "" {
 			data["ruling"] = g.Reason
+		}
+		if g.Risk != "" {
+			data["risk"] = g.Risk
 		}
 	}
 	return data

@@ -65,6 +65,9 @@ func (o *opening) opens() (method, did string) {
 	return wire.MethodStart, "started"
 }
 
+// noProxy is what commands reach without their proxy.
+const noProxy = "localhost,127.0.0.1,::1"
+
 // threadParams sets sandbox, approval policy and cwd each time: a resumed thread has
 // forgotten its sandbox.
 func (o *opening) threadParams() (string, wire.ThreadParams) {
@@ -77,6 +80,13 @@ func (o *opening) threadParams() (string, wire.ThreadParams) {
 	if t.Mark != "" {
 		// This reaches the thread's commands, whatever else they inherit.
 		config["shell_environment_policy.set.FAIRLEAD_SESSION"] = t.Mark
+	}
+	if t.Proxy != "" {
+		// Some programs read the upper-case names, some the lower-case ones. noProxy lists this machine,
+		// since commands may connect to servers that they started.
+		for name, value := range map[string]string{"HTTPS_PROXY": t.Proxy, "https_proxy": t.Proxy, "NO_PROXY": noProxy, "no_proxy": noProxy} {
+			config["shell_environment_policy.set."+name] = value
+		}
 	}
 	if t.Effort != "" {
 		config["model_reasoning_effort"] = t.Effort

@@ -105,6 +105,7 @@ func chatOf(thread string, whole []protocol.Entry) []ChatMessage {
 
 type chat struct {
 	thought string // that no message has yet
+	of      int    // the turn of thought
 	all     []ChatMessage
 	said    *ChatMessage
 	results []ChatMessage
@@ -121,7 +122,7 @@ func (c *chat) add(e protocol.Entry) {
 		if len(c.results) > 0 {
 			c.flush() // it has thought about the results
 		}
-		c.thought = joined(c.thought, e.Text)
+		c.thought, c.of = joined(c.thought, e.Text), e.Turn
 	case protocol.EntryTool:
 		if !opaque[e.Tool] || e.Data["arguments"] != "" {
 			c.call(e)
@@ -141,7 +142,9 @@ var opaque = map[string]bool{
 // user begins a user message or, as after a steer, extends the last one.
 func (c *chat) user(e protocol.Entry) {
 	c.close()
-	c.thought = ""
+	if e.Turn != c.of {
+		c.thought = ""
+	}
 	if n := len(c.all); n > 0 && c.all[n-1].Role == RoleUser {
 		c.all[n-1].Content = joined(c.all[n-1].Content, e.Text)
 		return

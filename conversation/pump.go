@@ -42,6 +42,9 @@ type Options struct {
 	Nonce string
 	// Since is how long before this attempt the input was first due to run.
 	Since time.Duration
+	// Serves says that codex reaches its model through the caller, so that it could not while
+	// no attempt was attached.
+	Serves bool
 	// Client is DefaultClient if its name is empty.
 	Client     wire.ClientInfo
 	AnyVersion bool

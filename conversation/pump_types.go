@@ -27,6 +27,8 @@ type ThreadSpec struct {
 	Personality string `json:"personality,omitempty"`
 	// Mark is put into the environment of codex's commands (FAIRLEAD_SESSION).
 	Mark string `json:"mark,omitempty"`
+	// Proxy is the URL of the proxy by which codex's commands reach the network; empty means none.
+	Proxy string `json:"proxy,omitempty"`
 	// Name is told to codex after each opening.
 	Name string `json:"name,omitempty"`
 	// Tools names our tools. A thread gets them at its start and keeps them.

@@ -20,6 +20,9 @@ type quiet struct {
 
 // resume takes the clocks of an earlier attempt. within says how long ago a time was.
 func (q *quiet) resume(within func(ms int64) time.Duration) {
+	if q.opt.Serves {
+		return // the model could not answer before
+	}
 	if q.st.AtMS > 0 {
 		q.since = -within(q.st.AtMS)
 	}

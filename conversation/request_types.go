@@ -49,4 +49,5 @@ type Verdict struct {
 	Rule       string
 	Reason     string
 	Policy     string // digest of the policy file
+	Risk       string // of a Ruling
 }

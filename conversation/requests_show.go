@@ -57,6 +57,18 @@ func reword(r *protocol.Request) {
 	r.Summary = summary(r)
 }
 
+// budgetSummary says what a yes does for a turn that pauses.
+func budgetSummary(r *protocol.Request) string {
+	b, err := protocol.AskedBudget(r.Args)
+	switch {
+	case err != nil:
+		return "go on with the turn that a budget has ended"
+	case b.Raised > 0:
+		return fmt.Sprintf("let the session spend %s instead of %s, and go on with its turn", b.Raised, b.Limit)
+	}
+	return "try to go on with the turn that the budget of the " + escape.Text(b.Of) + " has ended"
+}
+
 // summary returns the request in a line, with its hidden characters as escapes.
 func summary(r *protocol.Request) string {
 	switch r.Kind {
@@ -76,6 +88,8 @@ func summary(r *protocol.Request) string {
 		return deliveredText(r)
 	case protocol.KindChild:
 		return "call the tool " + quoteShort(r.Tool)
+	case protocol.KindBudget:
+		return budgetSummary(r)
 	}
 	command := r.Command
 	if script, ok := shellwords.Script(command); ok {

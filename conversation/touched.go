@@ -10,8 +10,9 @@ import (
 	"fairlead.dev/fairlead/conversation/wire"
 )
 
-// touched returns the names of the WatchedFiles of which the turn's diff changes a file.
-func touched(diff string, watched []WatchedFiles) (names []string) {
+// touched returns the names of the WatchedFiles of which the turn's diff changes a file. cwd is the
+// thread's folder.
+func touched(diff, cwd string, watched []WatchedFiles) (names []string) {
 	if len(watched) == 0 {
 		return nil
 	}
@@ -21,7 +22,7 @@ func touched(diff string, watched []WatchedFiles) (names []string) {
 			continue
 		}
 		for _, w := range watched {
-			if !slices.Contains(names, w.Name) && w.match(pathsOf(rest)) {
+			if !slices.Contains(names, w.Name) && w.match(seenFrom(cwd, pathsOf(rest))) {
 				names = append(names, w.Name)
 			}
 		}
@@ -49,6 +50,25 @@ func pathsOf(rest string) (paths []string) {
 		}
 		paths = append(paths, rest[len("a/"):max(at+i, len("a/"))], rest[at+i+len(" b/"):])
 		at += i + len(" b/")
+	}
+	return paths
+}
+
+// seenFrom adds to the paths of a diff those that they have seen from cwd. codex names files from the
+// nearest folder above cwd that holds a .git (0.125 to 0.169), and elsewhere by absolute paths.
+// Which folder that is, the diff does not say: a path that begins with the last names of cwd may be
+// meant from above cwd.
+func seenFrom(cwd string, paths []string) []string {
+	for _, p := range slices.Clone(paths) {
+		if rest, ok := strings.CutPrefix(p, strings.TrimSuffix(cwd, "/")+"/"); ok {
+			paths = append(paths, rest)
+			continue
+		}
+		for above := strings.Trim(cwd, "/"); above != ""; _, above, _ = strings.Cut(above, "/") {
+			if rest, ok := strings.CutPrefix(p, above+"/"); ok {
+				paths = append(paths, rest)
+			}
+		}
 	}
 	return paths
 }

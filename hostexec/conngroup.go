@@ -147,8 +147,12 @@ func worthARetry(err error) bool {
 // dial opens one more connection. Any waiting caller may use it, so the context is not that
 // of the caller that started it.
 func (g *connGroup) dial() {
+	began := time.Now()
 	client, conn, err := g.host.login(g.host.ctx, g.kind)
 	err = SentBy(g.host, err) // before several callers get it
+	if told := g.host.pool.opts.Dialed; told != nil {
+		told(time.Since(began), err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	defer g.wake()
@@ -167,6 +171,7 @@ func (g *connGroup) dial() {
 		g.host.tasks.Go(func() { conn.Close() })
 	}
 	g.conns = append(g.conns, c)
+	g.host.pool.open.Add(1)
 	c.watch()
 	if g.sweeper == nil && !g.closed {
 		g.sweeper = time.AfterFunc(g.sweepEvery(), g.sweep)
@@ -284,7 +289,9 @@ func (g *connGroup) releaseForward(c *sshConn) {
 func (g *connGroup) remove(c *sshConn) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	was := len(g.conns)
 	g.conns = slices.DeleteFunc(g.conns, func(o *sshConn) bool { return o == c })
+	g.host.pool.open.Add(int64(len(g.conns) - was))
 	g.wake()
 }
 

@@ -1,12 +1,14 @@
 package hostexec
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,6 +23,8 @@ type Pool struct {
 	timings
 
 	admission
+
+	open atomic.Int64 // connections to all hosts
 
 	mu     sync.Mutex
 	closed bool                  // guarded by mu, like all below
@@ -48,6 +52,20 @@ type PoolOptions struct {
 	// one host; 0 means 512. A connection carries eight channels, or the number that the
 	// host's MaxSessions allows.
 	MaxConnsPerHost int
+	// Dialed is told of each attempt to connect to a host: how long it took, and how it failed.
+	// It may be nil.
+	Dialed func(took time.Duration, err error)
+	// Began is told when a script is about to run on a host ("run") or to begin with open streams
+	// ("start"), for traces. The function that it returns is called with the error. It may be nil.
+	Began func(ctx context.Context, what, host string) (end func(error))
+}
+
+// began tells of a script.
+func (o *PoolOptions) began(ctx context.Context, what, host string) (end func(error)) {
+	if o.Began == nil {
+		return func(error) {}
+	}
+	return o.Began(ctx, what, host)
 }
 
 const defaultMaxConns = 512
@@ -72,6 +90,9 @@ func NewPool(opts PoolOptions) *Pool {
 		strays:    make(map[*sshHost]struct{}),
 	}
 }
+
+// Connections returns how many SSH connections are open.
+func (p *Pool) Connections() int { return int(p.open.Load()) }
 
 // Host returns the host of a spec, which is dialed at its first use. Equal specs share a
 // Host, which the pool closes.

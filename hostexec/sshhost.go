@@ -80,10 +80,12 @@ func (h *sshHost) Run(ctx context.Context, c Command) (Result, error) {
 	if err := c.check(); err != nil {
 		return Result{}, fmt.Errorf("run on %s: %w", h.name, err)
 	}
+	end := h.pool.opts.began(ctx, "run", h.name)
 	res, err := h.run(ctx, c)
 	if errors.Is(err, errNotSent) {
 		err = unreachable(err)
 	}
+	end(err)
 	if err != nil {
 		err = fmt.Errorf("run on %s: %w", h.name, SentBy(h, err))
 	}
@@ -152,10 +154,12 @@ func (c Command) small() bool {
 	return !c.Bulk && n <= maxShellLine
 }
 
-func (h *sshHost) Start(ctx context.Context, c Command) (Stream, error) {
+func (h *sshHost) Start(ctx context.Context, c Command) (s Stream, err error) {
 	if err := c.check(); err != nil {
 		return nil, fmt.Errorf("start on %s: %w", h.name, err)
 	}
+	end := h.pool.opts.began(ctx, "start", h.name)
+	defer func() { end(err) }()
 	for try := 1; ; try++ {
 		ch, err := h.session(ctx, c.kind())
 		if err != nil {

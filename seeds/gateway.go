@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/goccy/go-yaml"
 	"github.com/pelletier/go-toml/v2"
@@ -28,13 +29,33 @@ const TokenLength = 55
 // gatewayProvider is the id of the model provider by which codex reaches the model gateway.
 const gatewayProvider = "fairlead-gateway"
 
-// How often codex repeats a request, or a stream that was cut, to the gateway: while a
-// worker is replaced, nobody answers. The pauses double from 200 ms, so that nine repeats
-// take 100 s.
+// How often codex repeats a request to the gateway, and a stream that failed. The pauses double
+// from 200 ms. codex runs the command for the token only before a stream, and only this command
+// waits while nobody serves the port. So the pauses between requests must stay short. Otherwise
+// codex would still pause when a worker is back. All pauses together bridge more than ten
+// minutes in which the gateway is there, but its provider is not.
 const (
-	gatewayRequests = "9"
-	gatewayStreams  = "5"
+	gatewayRequests = "6"
+	gatewayStreams  = "11"
 )
+
+// Settings of codex's command for the token, in ms: how long codex uses a token, and how long
+// the command may wait for the port, which is until the turn's own time limit ends it.
+const (
+	tokenAge  = "1000"
+	tokenWait = "604800000"
+)
+
+// tokenCommand prints the token in $1. It waits until sshd, as root or as this user, listens
+// at port $2 (hexadecimal): only then does a worker serve it. So codex asks as soon as a
+// worker is back, however long none was, and gives the token to no program of another user
+// that listens there meanwhile. It ends with codex. Without /proc/net/tcp it does not wait.
+const tokenCommand = `at="^ *[0-9]*: [0-9A-F]*:$2 [0-9A-F]*:0000 0A [0-9A-F:]* [0-9A-F:]* [0-9A-F]*  *"
+me=$(id -u) || exit
+until grep -q -e "${at}0 " -e "$at$me " /proc/net/tcp 2>/dev/null || [ $? != 1 ]; do
+	[ -d "/proc/$PPID" ] && sleep 1 || exit
+done
+exec cat -- "$1"`
 
 // gatewaySettings are those for a codex that reaches the model through a port of its host.
 func gatewaySettings(codexHome string, port int) (top, table []setting) {
@@ -45,7 +66,11 @@ func gatewaySettings(codexHome string, port int) (top, table []setting) {
 	add("wire_api", tomlString("responses"))
 	add("request_max_retries", gatewayRequests)
 	add("stream_max_retries", gatewayStreams)
-	add("auth", "{ command = \"cat\", args = ["+tomlString(TokenFile(codexHome))+"], refresh_interval_ms = 5000 }")
+	var args []string
+	for _, arg := range []string{"-c", tokenCommand, "sh", TokenFile(codexHome), fmt.Sprintf("%04X", port)} {
+		args = append(args, tomlString(arg))
+	}
+	add("auth", fmt.Sprintf("{ command = \"sh\", args = [%s], refresh_interval_ms = %s, timeout_ms = %s }", strings.Join(args, ", "), tokenAge, tokenWait))
 	return []setting{{key: "model_provider", value: tomlString(gatewayProvider), must: true}}, table
 }
 
@@ -58,6 +83,8 @@ type Endpoint struct {
 	Key     Secret // zero if headers replace it, or if the provider wants none
 	Header  http.Header
 	Query   url.Values
+	// Models maps the names of models that codex asks for to those of this provider.
+	Models map[string]string
 }
 
 // EndpointOf returns the Endpoint of a seed with an API key, or with a model provider.
@@ -166,14 +193,14 @@ func withoutProviders(config []byte) ([]byte, error) {
 
 func withoutProvider(settings []byte) ([]byte, error) {
 	own, err := settingsOf(settings)
-	if err != nil || own == nil || own.Provider == nil {
+	if err != nil || own == nil || own.Provider == nil && own.FallBack == nil {
 		return settings, err
 	}
 	var all yaml.MapSlice
 	if err := yaml.Unmarshal(settings, &all); err != nil {
 		return nil, errors.New("settings.yaml cannot be read")
 	}
-	all = slices.DeleteFunc(all, func(item yaml.MapItem) bool { return item.Key == "provider" })
+	all = slices.DeleteFunc(all, func(item yaml.MapItem) bool { return item.Key == "provider" || item.Key == "fallback" })
 	if len(all) == 0 {
 		return []byte("{}\n"), nil
 	}
@@ -181,7 +208,7 @@ func withoutProvider(settings []byte) ([]byte, error) {
 	if err != nil {
 		return nil, errors.New("settings.yaml cannot be written without its provider")
 	}
-	if again, err := settingsOf(out); err != nil || again == nil || again.Provider != nil {
+	if again, err := settingsOf(out); err != nil || again == nil || again.Provider != nil || again.FallBack != nil {
 		return nil, errors.New("settings.yaml cannot be written without its provider")
 	}
 	return out, nil

@@ -10,24 +10,33 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/followup"
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
 // settingsFile is never planted: its content goes into our part of config.toml.
 const settingsFile = "settings.yaml"
 
-// Settings are what a seed adds to every session's config.toml. They may contain secrets,
+// Settings are what a seed adds to every session's config.toml, its tools and its rules for
+// follow-ups. They may contain secrets,
 // so they are only in the encrypted bundle and in the 0600 file. An import is refused if
 // config.toml sets the same keys.
 type Settings struct {
-	Model    string               `yaml:"model"`
-	Effort   string               `yaml:"effort"`
-	Provider *providerSettings    `yaml:"provider"`
+	Model    string            `yaml:"model"`
+	Effort   string            `yaml:"effort"`
+	Provider *providerSettings `yaml:"provider"`
+	// FallBack is for the model gateway alone.
+	FallBack *fallBackSettings    `yaml:"fallback"`
 	MCP      map[string]mcpServer `yaml:"mcp_servers"`
 	// Plugins maps name@marketplace to whether it is on.
 	Plugins      map[string]bool        `yaml:"plugins"`
 	Marketplaces map[string]marketplace `yaml:"marketplaces"`
 	Features     map[string]bool        `yaml:"features"`
+	// Tools are a list as in a file of tools. Each session with the seed has them, and
+	// config.toml does not: see Bundle.Tools.
+	Tools any `yaml:"tools"`
+	// FollowUps are rules for each session with the seed, and not for codex.
+	FollowUps []followup.Rule `yaml:"follow_ups"`
 	// Trust is auto (a work folder is trusted unless it has a .codex) or never.
 	Trust string `yaml:"trust"`
 }
@@ -256,6 +265,7 @@ func (s *Settings) secrets(f func(text string)) {
 		named(p.Query)
 		secretsOfURL(p.BaseURL, f)
 	}
+	s.FallBack.secrets(f, named)
 	for _, m := range s.MCP {
 		f(m.BearerToken)
 		named(m.Headers)

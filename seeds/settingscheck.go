@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/followup"
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
 
@@ -36,7 +37,18 @@ func (s *Settings) check(f *strictyaml.File) {
 	if !slices.Contains([]string{"", "auto", "never"}, s.Trust) {
 		f.Add("trust", "is neither auto (trusted unless it brings a .codex) nor never")
 	}
+	if _, list := s.Tools.([]any); s.Tools != nil && !list {
+		f.Add("tools", "takes a list of tools, each with name, description, schema, and webhook or activity")
+	}
+	if _, err := followup.OfSeed(s.FollowUps); err != nil {
+		f.Add("follow_ups", "%v", err)
+	}
 	s.Provider.check(f)
+	first := "openai"
+	if s.Provider != nil {
+		first = s.Provider.id()
+	}
+	s.FallBack.check(f, first)
 	for _, name := range slices.Sorted(maps.Keys(s.MCP)) {
 		key := "mcp_servers." + name
 		if !tableName.MatchString(name) {

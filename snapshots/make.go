@@ -31,11 +31,26 @@ func Lacking(ctx context.Context, c *chunks.Store, of []chunks.Digest) []chunks.
 // returns the chunks in turn, and nil after the last one. It may omit chunks that the store
 // has. by is the principal who sends the tree, or empty.
 func Make(ctx context.Context, c *chunks.Store, session, by string, at time.Time, entries []Entry, next func() ([]byte, error)) (Manifest, error) {
+	return makeOf(ctx, c, session, by, at, func(batch *chunks.Batch) ([]Entry, error) {
+		if err := checkEntries(entries); err != nil {
+			return nil, err
+		}
+		for {
+			data, err := next()
+			if err != nil || data == nil {
+				return entries, err
+			}
+			if _, err := batch.Put(data); err != nil {
+				return nil, err
+			}
+		}
+	})
+}
+
+// makeOf makes a snapshot of the entries that fill returns, once it has put their chunks.
+func makeOf(ctx context.Context, c *chunks.Store, session, by string, at time.Time, fill func(*chunks.Batch) ([]Entry, error)) (Manifest, error) {
 	spec := TakeSpec{Session: session, At: at, Facts: Facts{Work: WorkFull}}
 	if err := spec.check(); err != nil {
-		return Manifest{}, err
-	}
-	if err := checkEntries(entries); err != nil {
 		return Manifest{}, err
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -45,17 +60,9 @@ func Make(ctx context.Context, c *chunks.Store, session, by string, at time.Time
 	t := &taking{ctx: ctx, c: c, batch: batch, spec: spec, began: time.Now(), manifest: Manifest{
 		ID: spec.ID, Session: session, By: by, CreatedAt: at.UTC(), Facts: spec.Facts, Format: format,
 	}}
-	for {
-		data, err := next()
-		if err != nil {
-			return Manifest{}, err
-		}
-		if data == nil {
-			break
-		}
-		if _, err := batch.Put(data); err != nil {
-			return Manifest{}, err
-		}
+	entries, err := fill(batch)
+	if err != nil {
+		return Manifest{}, err
 	}
 	out := Tree{Name: Work}
 	lists := listWriter{put: batch.PutList}

@@ -27,6 +27,9 @@ const (
 	// strangersBurst and strangersPerSecond do so for requests of callers who are not known.
 	strangersBurst     = 10
 	strangersPerSecond = 1. / 60
+	// hostsBurst and hostsPerSecond do so for requests of hosts.
+	hostsBurst     = 100
+	hostsPerSecond = 1
 	// settleEvery is how often a count becomes a record.
 	settleEvery = time.Minute
 	// writeFor bounds one attempt to write.
@@ -51,6 +54,8 @@ type Refusals struct {
 	room  room
 	// strangers is another room, so that those who have no right to anything cannot fill the first.
 	strangers room
+	// hosts is a third one: of a session there is one record a minute, see package gateways.
+	hosts room
 }
 
 // A room is a rate limit.
@@ -76,6 +81,7 @@ func (r *room) take(now time.Time) bool {
 func NewRefusals(st *store.Store, log *slog.Logger) *Refusals {
 	return &Refusals{store: st, log: log, now: time.Now, user: audit.UnixUser(), wake: make(chan struct{}, 1), round: make(chan struct{}),
 		room: room{burst: burst, perSecond: perSecond, left: burst}, strangers: room{burst: strangersBurst, perSecond: strangersPerSecond, left: strangersBurst},
+		hosts: room{burst: hostsBurst, perSecond: hostsPerSecond, left: hostsBurst},
 		chain: audit.Chain{Entity: "worker/" + strings.ToLower(rand.Text())}}
 }
 
@@ -98,6 +104,9 @@ func (r *Refusals) Refused(rec audit.Record) { r.refused(rec, &r.room) }
 
 // RefusedStranger does the same for a refused request of a caller who is not known.
 func (r *Refusals) RefusedStranger(rec audit.Record) { r.refused(rec, &r.strangers) }
+
+// RefusedHost does the same for refused requests that came by a forward from a host.
+func (r *Refusals) RefusedHost(rec audit.Record) { r.refused(rec, &r.hosts) }
 
 func (r *Refusals) refused(rec audit.Record, of *room) {
 	done, seq := r.add(rec, of)

@@ -13,6 +13,7 @@ import (
 
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -82,6 +83,7 @@ func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 	var f kit.Failing
 	far := kit.StoreWork{Now: protocol.SnapshotsProgress{Step: "beginning"}}
 	defer far.Beat(ctx)()
+	dropped, late := records.DropModelBodies(ctx, s.site.Store, time.Now()) // also where the rest fails
 	out, err := owned.Sweep{
 		Store: s.site.Store, Most: tidyMost, Tell: far.Tell,
 		Ask:   func(ctx context.Context, o owned.Owner) (bool, error) { return AskOwner(ctx, s.site.Temporal, o) },
@@ -97,6 +99,8 @@ func (s *Activities) TidyStore(ctx context.Context) (TidyStoreResult, error) {
 			alone: func(ctx context.Context) error { return owned.Alone(ctx, s.site.Store, s.site.Namespace) },
 		}.run(ctx, &out)
 	}
+	out.Records += dropped
+	err = errors.Join(err, late)
 	return out, f.Failure(ctx, "tidy the store", err)
 }
 

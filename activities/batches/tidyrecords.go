@@ -10,11 +10,12 @@ import (
 
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/spend"
 	"fairlead.dev/fairlead/internal/store"
 )
 
 // A recordSweep deletes records that only their session reads: outcomes of calls of teams'
-// tools, and instructions. It deletes the records of a session when Temporal did not know the
+// tools, instructions, and what workers count as the session's use of models. It deletes the records of a session when Temporal did not know the
 // session at two times, a day apart, and nothing was written for the session for a week. A
 // sweep of owned blobs has the same rule. Only blobs that were listed before Temporal was asked
 // are deleted. So a new session with the same id keeps its own: calls have other ids, and new
@@ -59,13 +60,19 @@ func (s recordSweep) run(ctx context.Context, out *TidyStoreResult) error {
 
 func (s recordSweep) look(ctx context.Context) (map[string]*sessionRecords, error) {
 	of := map[string]*sessionRecords{}
-	for _, family := range slices.Concat(records.OwnFamilies, []string{missedRecords}) {
+	for _, family := range slices.Concat(records.OwnFamilies, []string{spend.SessionCells, missedRecords}) {
 		all, err := s.store.List(ctx, family)
 		if err != nil {
 			return nil, err
 		}
 		for _, info := range all {
 			id, _, _ := strings.Cut(strings.TrimPrefix(info.Key, family), "/")
+			if family == spend.SessionCells {
+				// The name of the account is the session's id and the time of its start.
+				if id = id[:max(0, strings.LastIndexByte(id, '.'))]; id == "" {
+					continue
+				}
+			}
 			r := of[id]
 			if r == nil {
 				r = &sessionRecords{}

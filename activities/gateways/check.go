@@ -34,6 +34,19 @@ func Check(credentials string, seed *protocol.SeedRef, host protocol.HostSpec) e
 	return nil
 }
 
+// ByDefault reports whether the gateway serves a session by the default of the organisation: if
+// neither the session nor its seed says how it gets its credential, and if the gateway can.
+func ByDefault(ctx context.Context, s *site.Site, c protocol.Claim, credentials string, seed *protocol.SeedRef) (bool, error) {
+	if s.Credentials != protocol.CredentialsGateway || credentials != "" || seed == nil || Check(s.Credentials, seed, c.Host) != nil {
+		return false, nil
+	}
+	asks, err := s.AskAsks(ctx, c.Session)
+	if err != nil {
+		return false, &kit.TypedError{Kind: protocol.ErrTypeInternal, Retry: true, Err: fmt.Errorf("ask how session %s gets its credential: %w", c.Session, err)}
+	}
+	return asks.Unsaid, nil
+}
+
 // CheckKind refuses seeds of a kind that the gateway cannot use.
 //
 //workflowcheck:ignore // a pure function

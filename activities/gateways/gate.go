@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -29,9 +30,15 @@ const (
 	writeWait = 30 * time.Second
 	// lingerFor is how long a Gate stays open after its pump, while codex waits for the
 	// model.
-	lingerFor  = 15 * time.Minute
-	lingerLook = 250 * time.Millisecond
-	// warnEvery bounds what strangers can write into the worker's log.
+	lingerFor = 15 * time.Minute
+	// egressStays is how long a Gate stays open at least after a pump that ended within a turn, if
+	// programs of the session may reach something by it: the next pump usually comes at once.
+	egressStays = 20 * time.Second
+	lingerLook  = 250 * time.Millisecond
+	// countWait bounds how long a pump waits at its end until the store says what the session has
+	// spent.
+	countWait = 20 * time.Second
+	// warnEvery bounds what programs without a token can write into the worker's log.
 	warnEvery = time.Minute
 )
 
@@ -42,6 +49,13 @@ type Opening struct {
 	Seed    *protocol.SeedRef
 	Attempt int32
 	Hide    site.Secrets // gets each token
+	Tenant  string       // empty means the default one
+	// Account is the name under which the use of the session is counted. If it is empty, nothing is
+	// counted. Money bounds what the session may spend; 0 means no bound.
+	Account string
+	Money   protocol.Money
+	// Egress are the rules of what programs of the session may reach.
+	Egress []string
 	// Lost is called once if the port is closed for good while the Gate is open.
 	Lost func(error)
 }
@@ -58,6 +72,11 @@ type Gate struct {
 	forward *hostexec.Forward
 	gateway *gateway.Gateway
 	tokens  *gateway.Tokens
+	meter   *meter        // nil if this worker counts nothing
+	egress  *egress.Proxy // nil if the session asks for no way out
+	keeping chan struct{} // has an element for each body on its way to the store
+	// strangers are those without a token.
+	strangers strangers
 
 	end    context.CancelFunc // ends rotate
 	again  chan struct{}      // the forward was established again
@@ -69,8 +88,9 @@ type Gate struct {
 	hide    site.Secrets
 	lost    func(error)
 	use     protocol.ModelUse
+	out     protocol.EgressUse
 	token   string        // the newest
-	warned  time.Time     // of somebody without a token
+	warned  time.Time     // of a program without a token that asked for the way out
 	stopped chan struct{} // closed to end lingering; nil while a pump uses the Gate
 }
 
@@ -99,21 +119,45 @@ func Open(ctx context.Context, s *site.Site, h hostexec.Host, in Opening) (*Gate
 	if err != nil {
 		return nil, err
 	}
-	from, err := seeds.EndpointOf(bundle)
+	upstreams, back, err := upstreamsOf(bundle)
 	if err != nil {
 		return nil, kit.BadInput("seed %s: %w", in.Seed.Name, err)
 	}
 	g := &Gate{site: s, host: h, key: key, seed: in.Seed.Name, tokens: &gateway.Tokens{}, again: make(chan struct{}, 1),
-		file: seeds.TokenFile(in.Layout.CodexHome), fence: fence, hide: in.Hide, lost: in.Lost}
+		file: seeds.TokenFile(in.Layout.CodexHome), fence: fence, hide: in.Hide, lost: in.Lost, meter: newMeter(s, in), keeping: make(chan struct{}, mostKeeping), strangers: strangers{tell: s.Stranger, host: h.Name()}}
+	var meter gateway.Meter
+	if g.meter != nil {
+		meter = g.meter
+	}
+	if g.egress, err = g.newEgress(in.Egress, in.Layout.Dir); err != nil {
+		return nil, err
+	}
+	var proxy http.Handler
+	if g.egress != nil {
+		proxy = g.egress
+	}
+	var keep func(gateway.Outcome, gateway.Bodies)
+	if s.Bodies.Keep > 0 {
+		keep = g.keepBodies
+	}
 	g.gateway, err = gateway.New(gateway.Options{
-		Upstreams: []gateway.Upstream{{Name: from.Name, BaseURL: from.BaseURL, Key: from.Key.Reveal(), Header: http.Header(from.Header), Query: from.Query}},
-		Tokens:    g.tokens, Record: g.record, Logger: s.Logger.With("session", in.Claim.Session),
+		Proxy: proxy,
+		Keep:  keep, KeepBytes: int(s.Bodies.Bytes) + mostSecret,
+		Meter:     meter,
+		Upstreams: upstreams, FallBack: back, Standing: standingOf(s, in.Seed),
+		Tokens: g.tokens, Record: g.record, Logger: s.Logger.With("session", in.Claim.Session),
 	})
 	if err != nil {
+		g.egress.Close()
 		return nil, kit.BadInput("seed %s: %w", in.Seed.Name, err)
 	}
-	g.forward, err = open(ctx, s, h, hostexec.ForwardSpec{Name: folder.ModelForward, Port: key.port, Fence: fence, OnChange: g.changed})
+	conns := modelConns
+	if g.egress != nil {
+		conns += egressConns
+	}
+	g.forward, err = open(ctx, s, h, hostexec.ForwardSpec{Name: folder.ModelForward, Port: key.port, Fence: fence, MaxConns: conns, OnChange: g.changed})
 	if err != nil {
+		g.egress.Close()
 		return nil, opening(err)
 	}
 	served := make(chan struct{})
@@ -127,6 +171,7 @@ func Open(ctx context.Context, s *site.Site, h hostexec.Host, in Opening) (*Gate
 	if err := g.renew(ctx, 0); err != nil {
 		g.lose(nil)
 		g.forward.Close()
+		g.egress.Close()
 		g.joined.Wait()
 		return nil, err
 	}
@@ -220,21 +265,32 @@ func (g *Gate) Close() {
 	g.tokens.End()
 	g.end()
 	g.forward.Close()
+	g.egress.Close()
 	g.joined.Wait()
+	if use := g.Carried(); use != nil {
+		g.site.Logger.Info("what programs of a session reached after its pump had reported", "session", g.key.session, "host", g.host.Name(), "reached", use.Text())
+	}
+	if r, due := g.strangers.rest(g.key.session, g.site.Now()); due && g.strangers.tell != nil {
+		g.strangers.tell(r)
+	}
 }
 
 // record counts a request.
 func (g *Gate) record(o gateway.Outcome) {
 	g.mu.Lock()
 	add(&g.use, o)
-	warn := o.Kind == gateway.KindRefused && g.site.Now().Sub(g.warned) > warnEvery
-	if warn {
-		g.warned = g.site.Now()
+	if n := o.Usage; n != nil {
+		price, _ := g.site.Tariff().Prices.Of(o.Asked)
+		g.use.Money += price.Of(n.Input, n.Cached, n.Output)
 	}
-	refused := g.use.Refused
 	g.mu.Unlock()
-	if warn {
-		g.site.Logger.Warn("somebody without a token asked the model gateway of a session", "session", g.key.session, "host", g.host.Name(), "from", o.From, "requests", refused)
+	if o.Kind == gateway.KindRefused {
+		if r, due := g.strangers.refused(g.key.session, o, g.site.Now()); due {
+			g.site.Logger.Warn("somebody without a token asked the model gateway of a session", "session", g.key.session, "host", g.host.Name(), "from", o.From, "why", r.Reason)
+			if g.strangers.tell != nil {
+				go g.strangers.tell(r) // it may wait for the store
+			}
+		}
 	}
 	if g.site.Asked != nil {
 		g.site.Asked(o)
@@ -242,16 +298,23 @@ func (g *Gate) record(o gateway.Outcome) {
 }
 
 // Used returns what the gateway did since the last call of Used.
-func (g *Gate) Used() *protocol.ModelUse {
+func (g *Gate) Used(ctx context.Context) *protocol.ModelUse {
 	if g == nil {
 		return nil
 	}
+	ctx, cancel := context.WithTimeout(ctx, countWait)
+	defer cancel()
+	spent, err := g.meter.spent(ctx)
+	if err != nil {
+		g.site.Logger.Warn("what a session has spent is not known", "session", g.key.session, "error", err)
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if g.use == (protocol.ModelUse{}) {
+	if g.use == (protocol.ModelUse{}) && spent == 0 {
 		return nil
 	}
 	use := g.use
+	use.Spent = spent
 	g.use = protocol.ModelUse{}
 	return &use
 }
@@ -277,6 +340,13 @@ func add(u *protocol.ModelUse, o gateway.Outcome) {
 		}
 	}
 	u.FirstByte, u.Total = u.FirstByte+o.FirstByte, u.Total+o.Total
+	if o.FellBack != "" {
+		u.FellBack, u.LastFellBack = u.FellBack+1, o.FellBack
+	}
+	switch o.Kind {
+	case gateway.KindCompleted, gateway.KindIncomplete:
+		u.Upstream, u.Model = o.Upstream, o.Asked
+	}
 	switch o.Kind {
 	case gateway.KindCompleted, gateway.KindIncomplete, gateway.KindGone:
 	default:

@@ -147,12 +147,12 @@ func addCredential(s *site.Site, c *checkup, p Protection) {
 		c.add("credential", false, false, p.Why+"; sessions go on all the same (seeds.unprotected: allow)", hintUnprotected)
 	default:
 		c.Result.Facts["credential"] = "unprotected"
-		c.add("credential", false, true, p.Why+"; sessions with a seed are refused", hintUnprotected)
+		c.add("credential", false, true, p.Why+"; sessions are refused", hintUnprotected)
 	}
 }
 
 // addPrivate reports what commands can read of the host's private paths, and of the made-up
-// sessions in dir. Those of other sessions are no reason to refuse a session that has no seed.
+// sessions in dir.
 func addPrivate(s *site.Site, c *checkup, private Privacy, dir string, open []string) {
 	later := slices.ContainsFunc(open, func(p string) bool { return in(p, dir) })
 	paths := slices.DeleteFunc(slices.Clone(open), func(p string) bool { return in(p, dir) || slices.Contains(private.others, p) })
@@ -176,7 +176,7 @@ func addPrivate(s *site.Site, c *checkup, private Privacy, dir string, open []st
 			detail += ", and " + someOf(paths, 3)
 		}
 	}
-	required := s.Unprotected != UnprotectedAllow && slices.ContainsFunc(paths, func(p string) bool { return slices.Contains(private.secrets, p) })
+	required := s.Unprotected != UnprotectedAllow
 	switch {
 	case required:
 		detail += "; sessions are refused"

@@ -31,14 +31,7 @@ type Protection struct {
 	Confine Confinement
 	// Private are paths that commands must not read.
 	Private []string
-	// secrets says that some of Private are not other sessions'.
-	secrets bool
 	open    []string // those of Private that a command can read
-}
-
-// Concerns reports whether Why is a reason to refuse a session with this seed.
-func (p Protection) Concerns(b *seeds.Bundle) bool {
-	return p.Why != "" && (HoldsSecrets(b) || p.secrets)
 }
 
 // Err returns Why as an error.
@@ -81,7 +74,7 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	known := s.Confined[key] && confine.None()
 	s.Mu.Unlock()
 	if known {
-		return Protection{Profile: seeds.Profile(sandbox), Confine: at.confine, Private: private.Paths, secrets: len(private.secrets) > 0}, nil
+		return Protection{Profile: seeds.Profile(sandbox), Confine: at.confine, Private: private.Paths}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -105,18 +98,13 @@ func Protects(ctx context.Context, s *site.Site, h hostexec.Host, spec protocol.
 	if err != nil {
 		return Protection{}, err
 	}
-	p.Confine, p.Private, p.secrets = at.confine, private.Paths, len(private.secrets) > 0
+	p.Confine, p.Private = at.confine, private.Paths
 	if p.Why == "" && confine.None() {
 		s.Mu.Lock()
 		s.Confined[key] = true
 		s.Mu.Unlock()
 	}
 	return p, nil
-}
-
-// HoldsSecrets reports whether there is anything to keep from the agent.
-func HoldsSecrets(b *seeds.Bundle) bool {
-	return b != nil && (b.File("auth.json") != nil || len(seeds.KnownSecrets(b)) > 0)
 }
 
 type trialIn struct {

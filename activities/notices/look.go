@@ -39,6 +39,7 @@ type watcher struct {
 	queue, zone string
 	rules       *notify.Rules
 	now, since  time.Time
+	looking     func(ctx context.Context, person string) bool // nil means that nobody does
 
 	round  int // of looks
 	others time.Time

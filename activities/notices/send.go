@@ -64,6 +64,9 @@ func (a *Activities) SendNotice(ctx context.Context, in SendNoticeInput) (out Se
 	if err != nil { // the rules have changed
 		return SendNoticeResult{Result: notify.Failed, Reason: err.Error(), Over: out.Over}, nil
 	}
+	if o.Card != nil && a.site.Posted != nil {
+		a.site.Posted(ctx, *o.Card)
+	}
 	out.Result, out.Reason, out.After = o.Result, o.Reason, o.After
 	return out, nil
 }
@@ -88,7 +91,7 @@ func (a *Activities) still(ctx context.Context, r *notify.Rules, events []protoc
 				continue
 			}
 			if i >= 0 && !r.Hidden() {
-				t.Summary = list[i].Summary
+				t.Summary, t.Ask = list[i].Summary, &list[i]
 			}
 		}
 		all = append(all, t)

@@ -29,6 +29,9 @@ const (
 	// shortest is the least pause between two looks. A look never takes more than a tenth of the
 	// time.
 	shortest = 2 * time.Second
+	// lookWait bounds how long one plan asks who has the inbox open. People of whom it does not know
+	// by then are told at once.
+	lookWait = 2 * time.Second
 	// maxReturned bounds the notices of one result.
 	maxReturned = notify.MaxNotices
 )
@@ -77,6 +80,7 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 	for what, since := range in.Silent {
 		w.deaf[what], w.tried[what] = since, try{at: in.Now}
 	}
+	w.looking = a.site.Looks
 	w.others = w.deaf[others]
 	delete(w.deaf, others)
 	for _, k := range in.Seen {
@@ -102,7 +106,7 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 		if ctx.Err() != nil {
 			return out, ctx.Err()
 		}
-		more := w.plan(&out)
+		more := w.plan(ctx, &out)
 		if w.settled(&out) && !more && now.After(out.Cursor) {
 			out.Cursor = now
 		}
@@ -121,12 +125,24 @@ func (a *Activities) WatchEvents(ctx context.Context, in WatchEventsInput) (Watc
 }
 
 // plan adds what was found to a result, up to a bound. more says that something is left.
-func (w *watcher) plan(out *WatchEventsResult) (more bool) {
+func (w *watcher) plan(ctx context.Context, out *WatchEventsResult) (more bool) {
+	ctx, cancel := context.WithTimeout(ctx, lookWait)
+	defer cancel()
+	known := map[string]bool{}
+	looks := func(person string) bool {
+		is, asked := known[person]
+		if !asked && w.looking != nil && ctx.Err() == nil {
+			is = w.looking(ctx, person)
+			known[person] = is
+		}
+		return is
+	}
 	slices.SortStableFunc(w.found, func(a, b found) int { return a.At.Compare(b.At) })
 	for _, f := range w.found {
 		if w.seen[f.Key] || !f.At.After(w.since) {
 			continue
 		}
+		f.facts.Looks = looks
 		all := w.rules.Plan(f.NotifyEvent, f.facts, f.lead, w.now)
 		if len(all) == 0 {
 			continue // perhaps later rules name it

@@ -68,7 +68,15 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if !protocol.IsSandbox(in.Sandbox) {
 		return out, kit.BadInput("sandbox %q is not read-only, workspace-write, danger-full-access or profile", in.Sandbox)
 	}
-	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded); err != nil {
+	gateway, err := gateways.ByDefault(ctx, s, in.Claim, in.Credentials, in.Seed)
+	if err != nil {
+		return out, err
+	}
+	if gateway {
+		in.Credentials = protocol.CredentialsGateway
+		out.Credentials = in.Credentials
+	}
+	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded, in.Credentials); err != nil {
 		return out, err
 	}
 	if err := site.KeepPolicies(ctx, s, in.Policies); err != nil {
@@ -83,17 +91,24 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err != nil {
 		return out, err
 	}
+	rules, err := rulesOf(bundle, in.Seed, hide)
+	if err != nil {
+		return out, err
+	}
 	if err := logins.CheckBroker(in.Credentials, in.Seed); err != nil {
 		return out, err
 	}
 	if err := gateways.Check(in.Credentials, in.Seed, in.Claim.Host); err != nil {
 		return out, err
 	}
+	if err := gateways.CheckEgress(s, in.Egress, in.Credentials); err != nil {
+		return out, err
+	}
 	switch in.Credentials {
 	case protocol.CredentialsBroker:
 		bundle = bundle.WithoutAuth()
 	case protocol.CredentialsGateway:
-		if _, err = seeds.EndpointOf(bundle); err == nil {
+		if err = gateways.CheckBundle(bundle); err == nil {
 			bundle, err = bundle.ForGateway()
 		}
 		if err != nil {
@@ -102,7 +117,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	}
 	told, err := instructions(ctx, s, in, bundle)
 	if err == nil {
-		err = site.CheckTools(ctx, s, in.Team)
+		err = site.CheckTools(ctx, s, in.Claim.Session, in.Seed, in.Team)
 	}
 	if err != nil {
 		return out, err
@@ -172,7 +187,7 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 	if err == nil {
 		protected, err = hosts.Protects(ctx, s, h, in.Claim.Host, l, codex.Version, in.Sandbox, in.Confine, bundle, fence)
 	}
-	if err == nil && (protected.Concerns(bundle) || l.ModelPort != 0 && protected.Why != "") && s.Unprotected != hosts.UnprotectedAllow {
+	if err == nil && protected.Why != "" && s.Unprotected != hosts.UnprotectedAllow {
 		err = protected.Err()
 	}
 	if err == nil {
@@ -197,12 +212,24 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 		s.Logger.Info("config.toml of the seed sets what we would", "session", in.Claim.Session, "settings", plant.Skipped)
 	}
 	out = PrepareSessionResult{Layout: l, CodexVersion: codex.Version, Permissions: plant.Permissions, Restored: a.mark.Restored, Differs: a.mark.Differs, ThreadID: from.ThreadID, Left: a.mark.Left,
-		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun}
-	if protected.Concerns(bundle) || l.ModelPort != 0 && protected.Why != "" {
-		out.Unprotected = protected.Why
-	}
+		CodexRepaired: codex.Repaired, Brought: out.Brought, BeforeRun: out.BeforeRun, Unprotected: protected.Why, FollowUps: rules}
 	pumps.ForgetHeard(ctx, s, in.Claim.Session, in.Claim.Generation-1) // it is in the transcript
 	return out, nil
+}
+
+// rulesOf returns the rules for follow-ups that a seed gives to its sessions. They go into
+// Temporal's history, where no secret may be.
+func rulesOf(bundle *seeds.Bundle, ref *protocol.SeedRef, hide site.Secrets) ([]protocol.FollowUp, error) {
+	rules, err := bundle.FollowUps()
+	if err != nil {
+		return nil, kit.BadInput("seed %s: %w", ref.Name, err)
+	}
+	for _, r := range rules {
+		if hide.All != nil && hide.All.String(r.Prompt) != r.Prompt {
+			return nil, kit.BadInput("seed %s: the prompt of follow-up %s has a secret of the seed: take it out, and import the seed again", ref.Name, r.Name)
+		}
+	}
+	return rules, nil
 }
 
 // modelPort gives a session with a model gateway the port at which codex finds it, after it has

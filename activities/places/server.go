@@ -39,7 +39,7 @@ func StartServer(ctx context.Context, s *site.Site, in StartServerInput, attempt
 	if in.Incarnation < 1 || !path.IsAbs(l.Codex) {
 		return out, kit.BadInput("cannot start codex: incarnation %d (want at least 1), path of codex %q (want an absolute one)", in.Incarnation, l.Codex)
 	}
-	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded); err != nil {
+	if err := site.CheckBounds(ctx, s, in.Claim.Session, in.Bounded, ""); err != nil {
 		return out, err
 	}
 	h, err := s.Host(in.Claim.Host)

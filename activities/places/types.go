@@ -20,6 +20,8 @@ type PrepareSessionInput struct {
 	Confine hosts.Confinement `json:"confine,omitzero"`
 	// Credentials is CredentialsPlanted (or empty), CredentialsBroker or CredentialsGateway.
 	Credentials string `json:"credentials,omitempty"`
+	// Egress lists the hosts that programs of the session may reach through the worker (see package rule).
+	Egress []string `json:"egress,omitempty"`
 	// Restore is a parked folder or a snapshot to go on from, or nil.
 	Restore *snaps.RestoreSpec `json:"restore,omitempty"`
 	// Policies are texts that judge codex's requests.
@@ -35,7 +37,7 @@ type PrepareSessionInput struct {
 	// instructions.
 	Agents *protocol.GivenText `json:"agents,omitempty"`
 	Base   *protocol.GivenText `json:"base,omitempty"`
-	// Team are the tools of a team.
+	// Team are tools of a team that the session has beside those of its seed.
 	Team *protocol.ToolsGiven `json:"team_tools,omitempty"`
 
 	Stop <-chan struct{} `json:"-"` // closed when this worker stops
@@ -45,6 +47,8 @@ type PrepareSessionInput struct {
 type PrepareSessionResult struct {
 	Layout       protocol.Layout `json:"layout"`
 	CodexVersion string          `json:"codex_version"`
+	// Credentials is the default of the organisation, if it counts and is not planted.
+	Credentials string `json:"credentials,omitempty"`
 	// Permissions is the permission profile that keeps the agent from its credential. It is
 	// empty for danger-full-access, or if codex has none and Deps.Unprotected allows that.
 	Permissions string `json:"permissions,omitempty"`
@@ -65,6 +69,8 @@ type PrepareSessionResult struct {
 	Brought *workspaces.Brought `json:"brought,omitempty"`
 	// BeforeRun is the run of the hook before_run, or nil.
 	BeforeRun *workspaces.HookRun `json:"before_run,omitempty"`
+	// FollowUps are the rules that the seed gives to its sessions.
+	FollowUps []protocol.FollowUp `json:"follow_ups,omitempty"`
 }
 
 // StartServerInput is the input of StartServer.

@@ -1,6 +1,7 @@
 package pumps
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -41,6 +42,9 @@ func Judge(ctx context.Context, s *site.Site, in RunPumpInput, attempt int32) (j
 		verdict := decide(all, in, r)
 		if named := placesOf(all, in, r); len(named) > 0 {
 			verdict = decidePlaced(held, s, in, attempt, a.ID, all, r, verdict, named)
+			if verdict.Rule == policy.RulePlace && slices.ContainsFunc(all, (*policy.Policy).MarksHighRisk) {
+				verdict.Risk = policy.RiskHigh // a rule that nobody could ask might hold
+			}
 		}
 		return PumpVerdict(verdict)
 	}, broken, nil
@@ -75,9 +79,9 @@ func strictness(o policy.Outcome) int {
 	return slices.Index([]policy.Outcome{policy.Decline, policy.Ask, policy.Accept, policy.AcceptForSession}, o)
 }
 
-// Stricter returns the stricter of two verdicts.
+// Stricter returns the stricter of two verdicts. Of two that ask people, that of high risk is.
 func Stricter(a, b policy.Verdict) policy.Verdict {
-	if strictness(b.Outcome) < strictness(a.Outcome) {
+	if by := cmp.Compare(strictness(b.Outcome), strictness(a.Outcome)); by < 0 || by == 0 && a.Risk == "" && b.Risk != "" {
 		return b
 	}
 	return a
@@ -85,7 +89,7 @@ func Stricter(a, b policy.Verdict) policy.Verdict {
 
 // PumpVerdict converts a verdict for a pump.
 func PumpVerdict(v policy.Verdict) conversation.Verdict {
-	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy}
+	out := conversation.Verdict{Rule: v.Rule, Reason: v.Reason, Policy: v.Policy, Risk: v.Risk}
 	switch v.Outcome {
 	case policy.Accept, policy.AcceptForSession:
 		out.Outcome, out.ForSession = protocol.Accept, v.Outcome == policy.AcceptForSession

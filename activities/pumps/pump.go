@@ -238,7 +238,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		return RunPumpResult{}, err
 	}
 	defer w.Close()
-	wellEnded := false // the pump has a result
+	wellEnded, inTurn := false, false // the pump has a result; a turn goes on
 	gate, err := openGate(ctx, s, h, in, a, w.over, hide, callBack)
 	if err != nil {
 		return RunPumpResult{}, err
@@ -247,7 +247,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		if !wellEnded || errors.Is(context.Cause(runCtx), kit.ErrHandOver) {
 			gate.Close()
 		} else {
-			gate.Leave()
+			gate.Leave(inTurn)
 		}
 	}()
 	s.Reach.Reached(in.Claim.Host)
@@ -272,7 +272,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	var lost *conversation.Lost
 	broker := logins.Broker(s, in.Claim.Session, in.Credentials, in.Seed, in.Unkept, hide, callBack)
 	res, err := conversation.Run(runCtx, w, in.Pump, site.SinkOf(held, s, t, hide.All), conversation.Options{
-		Attempt: int(a.N) + in.Pump.Again, Since: a.since, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.N), Redactor: hide.Pump, Exit: w.exit, Over: w.over, Now: s.Now,
+		Attempt: int(a.N) + in.Pump.Again, Since: a.since, Serves: gate != nil, Nonce: fmt.Sprintf("%d-%d", in.Claim.Pump, a.N), Redactor: hide.Pump, Exit: w.exit, Over: w.over, Now: s.Now,
 		Log: s.Logger.With("session", in.Claim.Session), AnyVersion: s.AnyVersion,
 		Broker:  broker.Asked(),
 		Judge:   judge,
@@ -284,6 +284,9 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	})
 	if err == nil && res.Reason == conversation.TimedOut {
 		res.Problem = explainTimeout(held, s, in, hide.Pump, res.Problem)
+	}
+	if err == nil {
+		traceTurn(ctx, in.Claim.Session, res.Turn)
 	}
 	trimming.add(&res.State)
 	close(done)
@@ -331,7 +334,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	}
 	site.DropAnswers(held, s, in.Pump.Sends, res.Deliveries, in.Forget)
 	// The watch was left before; it sees later changes.
-	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken, Model: gate.Used()}
+	out := RunPumpResult{Pump: res, SeedLost: keep.Last(held), PolicyBroken: broken, Model: gate.Used(held), Egress: gate.Carried()}
 	if out.SeedLost == nil {
 		out.SeedLost = broker.SeedLost()
 	}
@@ -341,7 +344,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	if res.Reason == conversation.ProcessEnded {
 		out.Process = w.gone()
 	}
-	wellEnded = true
+	wellEnded, inTurn = true, res.State.TurnID != "" && res.Reason != conversation.ProcessEnded
 	return out, nil
 }
 
@@ -351,7 +354,8 @@ func openGate(ctx context.Context, s *site.Site, h hostexec.Host, in RunPumpInpu
 	if in.Credentials != protocol.CredentialsGateway || over || in.Unkept {
 		return nil, nil
 	}
-	return gateways.Open(ctx, s, h, gateways.Opening{Claim: in.Claim, Layout: in.Layout, Seed: in.Seed, Attempt: a.N, Hide: hide, Lost: lost})
+	return gateways.Open(ctx, s, h, gateways.Opening{Claim: in.Claim, Layout: in.Layout, Seed: in.Seed, Attempt: a.N, Hide: hide, Lost: lost,
+		Tenant: in.Tenant, Account: in.Account, Money: in.Pump.Limits.Budget.Money, Egress: in.Egress})
 }
 
 func movesOn(err error) bool {

@@ -20,6 +20,14 @@ type RunPumpInput struct {
 	// Credentials is CredentialsBroker if the pump gives codex access tokens, and
 	// CredentialsGateway if it serves the model.
 	Credentials string `json:"credentials,omitempty"`
+	// Account is the name under which the model gateway counts what the session uses. If it is
+	// empty, nothing is counted.
+	Account string `json:"account,omitempty"`
+	// Tenant is that of the session; empty means the default one. It is set with the model gateway
+	// alone.
+	Tenant string `json:"tenant,omitempty"`
+	// Egress are the rules of what programs of the session may reach through the worker.
+	Egress []string `json:"egress,omitempty"`
 	// Unkept says that the session lost its lease on the seed and codex was stopped for
 	// that. The pump only reads the journal, and does not save the login or watch the
 	// lease.
@@ -53,6 +61,8 @@ type RunPumpResult struct {
 	PolicyBroken map[string]string `json:"policies_broken,omitempty"`
 	// Model is what the model gateway did; nil without one, or if it did nothing.
 	Model *protocol.ModelUse `json:"model,omitempty"`
+	// Egress is what programs of the session reached through the worker; nil if nothing.
+	Egress *protocol.EgressUse `json:"egress,omitempty"`
 	// Audited is the newest audit record that is in the store.
 	Audited int64 `json:"audited,omitempty"`
 }

@@ -14,22 +14,10 @@ import (
 	"fairlead.dev/fairlead/internal/teamtool"
 )
 
-// FillTeam reads the tools of a team. If they are gone from the store, a thread that has
-// them already keeps their names, and the model learns that they cannot be called.
-func FillTeam(ctx context.Context, s *site.Site, in *RunPumpInput) error {
-	if in.Team == nil {
-		return nil
-	}
-	tools, err := site.ReadTools(ctx, s, in.Team)
-	var typed *kit.TypedError
-	if errors.As(err, &typed) && !typed.Retry && in.Pump.State.Opened == in.Pump.State.Cursor.Incarnation {
-		s.Logger.Error("the tools of a session cannot be read", "session", in.Claim.Session, "error", err)
-		for _, name := range in.Team.Names {
-			tools = append(tools, protocol.TeamTool{Name: name})
-		}
-		err = nil
-	}
-	in.Pump.Thread.Team = tools
+// FillTeam reads the tools of the session's seed, and those of a team that it was given itself.
+func FillTeam(ctx context.Context, s *site.Site, in *RunPumpInput) (err error) {
+	begun := in.Pump.State.Opened == in.Pump.State.Cursor.Incarnation
+	in.Pump.Thread.Team, err = site.SessionTools(ctx, s, in.Claim.Session, in.Seed, in.Team, begun)
 	return err
 }
 

@@ -27,7 +27,7 @@ const (
 
 // OwnFamilies are the prefixes, before the session's id, of the keys of records that only their
 // session reads. Nobody needs these records once Temporal has forgotten the session.
-var OwnFamilies = []string{toolCalls, given}
+var OwnFamilies = []string{toolCalls, given, modelBodies}
 
 func toolCallKey(session, id string) string { return toolCalls + session + "/" + id }
 

@@ -1,13 +1,16 @@
 package site
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
+	"net/netip"
 	"slices"
 	"strings"
 
 	"fairlead.dev/fairlead/activities/internal/kit"
+	"fairlead.dev/fairlead/internal/egress/rule"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -23,6 +26,13 @@ type Bounds struct {
 type HostBounds struct {
 	Labels map[string]string
 	Most   protocol.Ceiling
+}
+
+// An Egress says what programs of sessions may reach through workers.
+type Egress struct {
+	Allow []rule.Rule
+	// Private has addresses that may be reached although they are not public.
+	Private []netip.Prefix
 }
 
 func (b Bounds) none() bool {
@@ -62,8 +72,9 @@ func unsure(err error) error {
 }
 
 // CheckBounds refuses a session that asks for more than the organisation, the labels of
-// its host or its seed allow. bySeed says that its seed has bounds.
-func CheckBounds(ctx context.Context, s *Site, session string, bySeed bool) error {
+// its host or its seed allow. bySeed says that its seed has bounds. Credentials replaces what
+// the session says, unless it is empty.
+func CheckBounds(ctx context.Context, s *Site, session string, bySeed bool, credentials string) error {
 	if s.Bounds.none() && !bySeed {
 		return nil
 	}
@@ -74,6 +85,7 @@ func CheckBounds(ctx context.Context, s *Site, session string, bySeed bool) erro
 	if err != nil {
 		return unsure(err)
 	}
+	asks.Credentials = cmp.Or(credentials, asks.Credentials)
 	return s.Bounds.check(asks)
 }
 

@@ -29,3 +29,10 @@ type SnapshotLimits struct {
 	MaxAge   time.Duration // 0 is any; the newest stays
 	MaxBytes int64         // of one snapshot; 0 is no limit
 }
+
+// BodyLimits say whether a worker keeps what codex asks model gateways and what it gets.
+type BodyLimits struct {
+	Keep         time.Duration // for how long; 0 means that nothing is kept
+	Bytes        int64         // of a request, and of an answer
+	SessionBytes int64         // of a session
+}

@@ -14,10 +14,13 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/notify"
 	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/spend"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/seeds"
@@ -48,6 +51,9 @@ type Deps struct {
 	// Unprotected, if UnprotectedAllow, lets a session with a seed use a host where codex
 	// cannot keep its commands from the credential.
 	Unprotected string
+	// Credentials is how sessions get the credential of a seed if neither they nor the seed say
+	// it: empty or planted, or gateway wherever the model gateway can serve the session.
+	Credentials string
 	// Private are the worker's own absolute paths that commands must not read, on each host
 	// where they exist. A path that begins with ~/ is below the home folder of the host's
 	// user.
@@ -85,6 +91,10 @@ type Deps struct {
 	ToolActivities []teamtool.ActivityTarget
 	// Notify has the rules by which people are told of events; nil means none.
 	Notify *notify.Keeper
+	// Looks says whether a person has the console's inbox open; nil means that nobody has.
+	Looks func(ctx context.Context, person string) bool
+	// Posted is told of each message in Slack by which people can decide; nil means nobody.
+	Posted func(ctx context.Context, card notify.Card)
 	// Bounds are the organisation's: no session exceeds them.
 	Bounds Bounds
 	Logger *slog.Logger
@@ -93,6 +103,19 @@ type Deps struct {
 	Lag func(time.Duration)
 	// Asked, if set, gets each request that a model gateway has served.
 	Asked func(gateway.Outcome)
+	// Egress bounds what sessions may ask to reach; the zero value permits nothing.
+	Egress Egress
+	// Carried, if set, gets each connection that programs of sessions asked for, once it has ended.
+	Carried func(egress.Outcome)
+	// Stranger puts on record that a model gateway refused requests without a valid token. It may
+	// wait for the store; nil means no record.
+	Stranger func(audit.Record)
+	// Bodies bounds the request and answer bodies of model gateways that are kept. Keep 0 means none.
+	Bodies BodyLimits
+	// Spending counts what model gateways use; nil means that nothing is counted and bounded.
+	Spending *spend.Ledger
+	// Tariff returns what models cost and what bounds their use now. nil means that they cost nothing.
+	Tariff func() spend.Tariff
 	// Now defaults to time.Now.
 	Now func() time.Time
 }
@@ -104,6 +127,9 @@ func NewSite(d Deps) *Site {
 	}
 	if d.Now == nil {
 		d.Now = time.Now
+	}
+	if d.Tariff == nil {
+		d.Tariff = func() spend.Tariff { return spend.Tariff{} }
 	}
 	if d.Chunks == nil && d.Store != nil {
 		d.Chunks = chunks.Open(d.Store, chunks.Options{Logger: d.Logger})
@@ -163,9 +189,12 @@ type Site struct {
 
 	// Gates are model gateways that pumps have left open: see package gateways.
 	Gates sync.Map
+	// Standings are of the upstreams of model gateways: what has failed there, by seed.
+	Standings sync.Map
 
 	toolOnce   sync.Once
 	toolCaller *teamtool.Caller
+	seedTools  seedTools
 
 	Mu       sync.Mutex
 	Confined map[string]bool          // hosts seen to protect a credential

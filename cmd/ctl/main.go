@@ -66,7 +66,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	ctx, stop := interruptible()
 	defer stop()
 	stdout, stderr = core.Screen(stdout), core.Screen(stderr)
-	a := &core.App{In: stdin, Out: stdout, Err: stderr}
+	a := &core.App{Name: core.NameOf(os.Args[0]), In: stdin, Out: stdout, Err: stderr}
 	defer a.Close()
 	root := newRoot(a)
 	root.SetArgs(args)
@@ -79,16 +79,17 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	}
 	e := core.AsError(ctx, err, a.Began, c.CommandPath())
 	if !e.Silent {
-		report(e, a.Flags.Output == "json" || wantsJSON(args), stdout, stderr)
+		report(a, e, a.Flags.Output == "json" || wantsJSON(args), stdout, stderr)
 	}
 	return e.Code
 }
 
 // report prints a line on standard error, and with asJSON an object on standard output.
-func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
-	line := "ctl: " + core.Clean(e.Message)
-	if e.Hint != "" {
-		line += " (" + core.Clean(e.Hint) + ")"
+func report(a *core.App, e *core.Error, asJSON bool, stdout, stderr io.Writer) {
+	message, hint := a.Called(e.Message), a.Called(e.Hint)
+	line := a.Program() + ": " + core.Clean(message)
+	if hint != "" {
+		line += " (" + core.Clean(hint) + ")"
 	}
 	fmt.Fprintln(stderr, line)
 	if !asJSON {
@@ -101,7 +102,7 @@ func report(e *core.Error, asJSON bool, stdout, stderr io.Writer) {
 			Hint    string `json:"hint"`
 		} `json:"error"`
 	}
-	v.Error.Kind, v.Error.Message, v.Error.Hint = e.Kind, e.Message, e.Hint
+	v.Error.Kind, v.Error.Message, v.Error.Hint = e.Kind, message, hint
 	_ = core.WriteJSON(stdout, v) // a failure cannot be reported
 }
 
@@ -144,7 +145,7 @@ func wantsJSON(args []string) bool {
 }
 
 func newRoot(a *core.App) *cobra.Command {
-	root := core.Group("ctl", "run OpenAI codex on remote hosts, durably")
+	root := core.Group(a.Program(), "run OpenAI codex on remote hosts, durably")
 	root.Long = "Fairlead runs OpenAI codex on other machines over SSH and never loses the thread."
 	root.Example = strings.TrimSpace(`
   ctl up --detach                                  # a stack on this machine
@@ -156,7 +157,7 @@ func newRoot(a *core.App) *cobra.Command {
 	root.SilenceErrors = true
 	root.SilenceUsage = true
 	root.Version = core.Version()
-	root.SetVersionTemplate("ctl {{.Version}}\n")
+	root.SetVersionTemplate(a.Program() + " {{.Version}}\n")
 	root.PersistentPreRunE = func(c *cobra.Command, args []string) error {
 		if o := a.Flags.Output; o != "text" && o != "json" {
 			return core.Usage("-o %q: the output is text or json", o)
@@ -180,6 +181,8 @@ func newRoot(a *core.App) *cobra.Command {
 	for _, command := range commands {
 		root.AddCommand(command(a))
 	}
+	root.AddCommand(manCommand(a))
 	sayArguments(root)
+	rename(a, root)
 	return root
 }

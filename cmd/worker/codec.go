@@ -38,23 +38,23 @@ func hasPayloadKey(ctx context.Context, c client.Client, codec *payload.Codec, n
 
 // A codecEndpoint decodes payloads for Temporal's UI and CLI.
 type codecEndpoint struct {
-	url    string // empty if none
-	token  string // empty for a socket, whose file says who may connect
-	socket string // empty for a host:port
+	url    string        // empty if none
+	token  func() string // nil for a socket, whose file says who may connect
+	socket string        // empty for a host:port
 	made   os.FileInfo
 	server *http.Server
 	done   chan struct{}
 }
 
-// serveCodec serves the codec endpoint if the config wants one. The endpoint can be closed
-// even after an error.
-func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
+// serveCodec serves the codec endpoint if the config wants one, with the API's certificate and
+// tokens. The endpoint can be closed even after an error.
+func serveCodec(conf *config.Config, own *apiSecrets, codec *payload.Codec, log *slog.Logger) (*codecEndpoint, error) {
 	e := &codecEndpoint{done: make(chan struct{})}
 	if !conf.Codec() {
 		close(e.done)
 		return e, nil
 	}
-	ln, err := e.listen(conf, log)
+	ln, err := e.listen(conf, own, log)
 	if err != nil {
 		close(e.done)
 		return e, fmt.Errorf("serve the codec endpoint: %w", err)
@@ -73,16 +73,12 @@ func serveCodec(conf *config.Config, codec *payload.Codec, log *slog.Logger) (*c
 }
 
 // listen sets url and token, too.
-func (e *codecEndpoint) listen(conf *config.Config, log *slog.Logger) (net.Listener, error) {
+func (e *codecEndpoint) listen(conf *config.Config, own *apiSecrets, log *slog.Logger) (net.Listener, error) {
 	if path, ok := strings.CutPrefix(conf.API.CodecListen, "unix://"); ok {
 		e.url = conf.API.CodecListen
 		return e.listenUnix(path, log)
 	}
-	own, err := apiOptions(conf)
-	if err != nil {
-		return nil, err
-	}
-	if e.token = own.Token; e.token == "" {
+	if e.token = own.token; own.token() == "" {
 		return nil, errors.New("others can reach " + conf.API.CodecListen + ": it needs api.token_file")
 	}
 	ln, err := net.Listen("tcp", conf.API.CodecListen)
@@ -91,7 +87,7 @@ func (e *codecEndpoint) listen(conf *config.Config, log *slog.Logger) (net.Liste
 	}
 	scheme := "http"
 	if !conf.CodecLoopback() {
-		scheme, ln = "https", tls.NewListener(ln, own.TLS)
+		scheme, ln = "https", tls.NewListener(ln, own.tls())
 	}
 	e.url = scheme + "://" + ln.Addr().String() + payload.Path
 	return ln, nil

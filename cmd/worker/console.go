@@ -15,12 +15,17 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/cmd/internal/apiflows"
+	"fairlead.dev/fairlead/cmd/internal/inbox"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/console"
 	"fairlead.dev/fairlead/internal/login"
+	"fairlead.dev/fairlead/internal/passkey"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/workflows/session"
 )
 
 // rebindConsole is how often a worker tries to listen at the console's address, which a worker
@@ -29,13 +34,13 @@ const rebindConsole = time.Second
 
 // serveConsole serves the console until ctx ends, if the config has one. The returned function
 // ends it, too. A console that cannot listen yet stops no session.
-func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, blobs *store.Store, log *slog.Logger) (func(), error) {
+func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, programs *apiflows.Backend, open *inbox.Inbox, blobs *store.Store, keys *passkey.Book, changing *credentials, log *slog.Logger) (func(), error) {
 	k := &conf.Console
 	if k.Listen == "" {
 		return func() {}, nil
 	}
 	secure := k.TLS != nil
-	o := console.Options{API: api.Insiders(server), Store: blobs, URL: k.Address(), TLS: secure || strings.HasPrefix(k.URL, "https:"), Lifetime: k.Lifetime, Logger: log}
+	o := console.Options{API: api.Insiders(server), Inbox: consoleInbox{open}, Store: blobs, Passkeys: keys, URL: k.Address(), TLS: secure || strings.HasPrefix(k.URL, "https:"), Lifetime: k.Lifetime, Logger: log}
 	o.Hosts = append(o.Hosts, console.HostOf(o.URL), k.Listen)
 	if k.Loopback() {
 		o.Hosts = append(o.Hosts, console.LoopbackHosts(k.Listen)...)
@@ -44,6 +49,10 @@ func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, 
 	if !o.TLS {
 		_, port, _ := net.SplitHostPort(k.Listen)
 		o.Cookie = "fairlead-console-" + port // ports of a machine share their cookies
+	}
+	o.Challenge = func(ap protocol.Approval, d protocol.Decide) ([]byte, error) {
+		message, err := session.SignedMessage(ap.Session, ap.AskedAt, d)
+		return passkey.Challenge(message), err
 	}
 	if k.LinkKey != "" {
 		o.Link = func() ([]byte, error) { return linkKey(k.LinkKey) }
@@ -57,14 +66,23 @@ func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, 
 		b := login.NewBrowser(login.Settings{Issuer: l.Issuer, ClientID: id, Scopes: l.Scopes}, login.Claims{Principal: l.PrincipalClaim, Groups: l.GroupsClaim})
 		o.Login, closeLogin = b, b.Close
 	}
-	var certificate tls.Certificate
+	var certificate *servedPair
 	if secure {
-		var err error
-		if certificate, err = tls.LoadX509KeyPair(k.TLS.Cert, k.TLS.Key); err != nil {
-			return nil, fmt.Errorf("read the console's certificate: %w", err)
+		certificate = &servedPair{whose: "the console's", cert: k.TLS.Cert, key: k.TLS.Key}
+		if err := certificate.read(ctx); err != nil {
+			return nil, err
 		}
+		changing.keep("console.tls", certificate.read, k.TLS.Cert, k.TLS.Key)
 	}
 	ctx, cancel := context.WithCancel(ctx)
+	o.Looking, o.Owner = console.NewLooking(blobs), owner()
+	slots := &slotHistory{}
+	o.Slots = slots.of
+	sampled := make(chan struct{})
+	go func() {
+		defer close(sampled)
+		slots.keep(ctx, programs.Pools, log)
+	}()
 	web := &http.Server{
 		Handler: console.New(o), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
 		BaseContext: func(net.Listener) context.Context { return ctx },
@@ -77,7 +95,7 @@ func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, 
 			ln, err := net.Listen("tcp", k.Listen)
 			if err == nil {
 				if secure {
-					ln = tls.NewListener(ln, &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{certificate}})
+					ln = tls.NewListener(ln, certificate.config())
 				}
 				log.Info("console ready", "url", o.URL)
 				if err = web.Serve(ln); errors.Is(err, http.ErrServerClosed) {
@@ -98,8 +116,17 @@ func serveConsole(ctx context.Context, conf *config.Config, server *api.Server, 
 		cancel()
 		_ = web.Close()
 		<-served
+		<-sampled
 		closeLogin()
 	}, nil
+}
+
+// consoleInbox is the Inbox of the console.
+type consoleInbox struct{ *inbox.Inbox }
+
+func (b consoleInbox) Next(ctx context.Context, after uint64) (uint64, map[string]string, bool, error) {
+	s, err := b.Inbox.Next(ctx, after)
+	return s.Version, s.Asks, s.Stale, err
 }
 
 // linkKey reads the key of one-time links.

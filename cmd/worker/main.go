@@ -25,18 +25,19 @@ func main() {
 
 // run returns the exit status when nothing of the worker runs any more.
 func run(args []string, stdout, stderr io.Writer) int {
+	name := nameOf(os.Args[0])
 	if len(args) == 1 && args[0] == "version" {
-		fmt.Fprintln(stdout, "worker", version.String())
+		fmt.Fprintln(stdout, name, version.String())
 		return 0
 	}
-	flags := flag.NewFlagSet("worker", flag.ContinueOnError)
+	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	path := flags.String("config", "", "config `file` ($FAIRLEAD_CONFIG, ~/.config/fairlead/config.yaml)")
 	below := flags.String("takeover", "", "`folder` on a disk of this machine, shared by its workers: one that dies is missed at once (ctl up gives it)")
 	only := flags.String("only", "", "serve only this `PART`: api is the HTTP API, without activities and workflows")
 	check := flags.Bool("check-config", false, "say whether the config is right, and stop")
 	flags.Usage = func() {
-		fmt.Fprintln(stderr, "usage: worker [--config FILE] [--takeover FOLDER] [--only api] [--check-config]\n       worker version")
+		fmt.Fprintf(stderr, "usage: %[1]s [--config FILE] [--takeover FOLDER] [--only api] [--check-config]\n       %[1]s version\n", name)
 		flags.PrintDefaults()
 	}
 	switch err := flags.Parse(args); {
@@ -45,15 +46,15 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return 2
 	case *only != "" && *only != "api":
-		fmt.Fprintf(stderr, "worker: --only %q: the only part that can be served alone is api\n", *only)
+		fmt.Fprintf(stderr, "%s: --only %q: the only part that can be served alone is api\n", name, *only)
 		return 2
 	case flags.NArg() > 0:
-		fmt.Fprintf(stderr, "worker: %q is not a command (worker --help)\n", flags.Arg(0))
+		fmt.Fprintf(stderr, "%s: %q is not a command (%[1]s --help)\n", name, flags.Arg(0))
 		return 2
 	}
 	conf, err := loadConfig(*path)
 	if err != nil {
-		fmt.Fprintln(stderr, "worker:", escape.Text(err.Error()))
+		fmt.Fprintln(stderr, name+":", escape.Text(err.Error()))
 		return 2
 	}
 	if *check {
@@ -78,6 +79,17 @@ func run(args []string, stdout, stderr io.Writer) int {
 	}
 	log.Error("worker failed", "err", err)
 	return 1
+}
+
+// releaseName is what a release installs the program as: worker says nothing in a PATH.
+const releaseName = "fairlead-worker"
+
+// nameOf returns how the program calls itself if it was started as path.
+func nameOf(path string) string {
+	if filepath.Base(path) == releaseName {
+		return releaseName
+	}
+	return "worker"
 }
 
 // loadConfig reports all mistakes together. It reads no file of the current folder, which

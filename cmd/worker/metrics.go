@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,8 +20,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/gateway"
+	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/workflows/newer"
 )
 
 // metrics serves the SDK's metrics to Prometheus. The SDK uses one metric with different
@@ -131,44 +137,123 @@ func (m *metrics) Close() error {
 	return err
 }
 
-func (m *metrics) watch(name, help string, f func() float64) {
-	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
+// watch serves a gauge that f tells.
+func (m *metrics) watch(name string, f func() float64) {
+	m.shared.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: defined(name).help}, f))
+}
+
+// counter serves a counter with the labels that are defined for it. A series with one of the
+// known values of its only label is there before the first event: Prometheus sees no increase
+// in a series that begins with 1.
+func (m *metrics) counter(name string, known ...string) *prometheus.CounterVec {
+	d := defined(name)
+	c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: d.help}, d.labels)
+	for _, value := range known {
+		c.WithLabelValues(value)
+	}
+	m.shared.registry.MustRegister(c)
+	return c
+}
+
+// sdk makes the series of ours that go through the SDK's handler, before the first event.
+func (m *metrics) sdk() {
+	m.Counter(payload.SignalsRefused)
+	for _, kind := range []string{"workflow", "activity"} {
+		m.WithTags(map[string]string{"kind": kind}).Counter(newer.Metric)
+	}
+}
+
+// stored returns a function that counts requests to the store.
+func (m *metrics) stored() func(outcome string) {
+	requests := m.counter("fairlead_store_requests_total", store.Outcomes...)
+	return func(outcome string) { requests.WithLabelValues(outcome).Inc() }
+}
+
+// histogram serves a histogram.
+func (m *metrics) histogram(name string, upTo ...float64) prometheus.Histogram {
+	h := prometheus.NewHistogram(prometheus.HistogramOpts{Name: name, Help: defined(name).help, Buckets: upTo})
+	m.shared.registry.MustRegister(h)
+	return h
+}
+
+// runs serves what this worker is.
+func (m *metrics) runs(version, codex, zone string) {
+	d := defined("fairlead_build_info")
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: d.name, Help: d.help}, d.labels)
+	g.WithLabelValues(version, codex, zone).Set(1)
+	m.shared.registry.MustRegister(g)
+}
+
+// meter returns a function that is called when an activity of a type begins. It returns one that
+// is called with the kind of its error, or with "", when the activity ends.
+func (m *metrics) meter() func(activity string) func(kind string) {
+	var pumps, all atomic.Int64
+	m.watch("fairlead_pumps", func() float64 { return float64(pumps.Load()) })
+	m.watch("fairlead_activities", func() float64 { return float64(all.Load()) })
+	failures := m.counter("fairlead_activity_failures_total")
+	return func(activity string) func(string) {
+		count := func(n int64) {
+			all.Add(n)
+			if activity == "RunPump" {
+				pumps.Add(n)
+			}
+		}
+		count(1)
+		return func(kind string) {
+			count(-1)
+			if kind != "" {
+				failures.WithLabelValues(kind).Inc()
+			}
+		}
+	}
 }
 
 // lag returns a function that records how late codex's events reach a pump.
 func (m *metrics) lag() func(time.Duration) {
-	h := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "fairlead_event_lag_seconds", Help: "Age of codex's events when the worker took them, by the clocks of host and worker.",
-		Buckets: []float64{0.01, 0.03, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30},
-	})
-	m.shared.registry.MustRegister(h)
+	h := m.histogram("fairlead_event_lag_seconds", 0.01, 0.03, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30)
 	return func(d time.Duration) { h.Observe(max(d, 0).Seconds()) }
+}
+
+// dialed returns a function that counts attempts to connect to hosts.
+func (m *metrics) dialed() func(time.Duration, error) {
+	dials := m.counter("fairlead_ssh_dials_total", "ok", "auth", "host_key", "flood", "unreachable")
+	took := m.histogram("fairlead_ssh_dial_seconds", 0.03, 0.1, 0.3, 1, 3, 10, 30)
+	return func(d time.Duration, err error) {
+		dials.WithLabelValues(dialOutcome(err)).Inc()
+		if err == nil {
+			took.Observe(d.Seconds())
+		}
+	}
+}
+
+func dialOutcome(err error) string {
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.Is(err, hostexec.ErrAuth):
+		return "auth"
+	case errors.Is(err, hostexec.ErrHostKeyChanged), errors.Is(err, hostexec.ErrHostKeyUnknown):
+		return "host_key"
+	case errors.Is(err, hostexec.ErrFlood):
+		return "flood"
+	}
+	return "unreachable"
 }
 
 // asked returns a function that counts what model gateways do.
 func (m *metrics) asked() func(gateway.Outcome) {
-	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fairlead_model_requests_total", Help: "Requests of codex to model gateways, by how they ended.",
-	}, []string{"outcome"})
-	retries := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "fairlead_model_retries_total", Help: "Attempts of model gateways beyond the first of each request.",
-	})
-	rebuilt := prometheus.NewCounter(prometheus.CounterOpts{
-		Name: "fairlead_model_rebuilt_total", Help: "Answers of providers to which a model gateway added a part.",
-	})
-	tokens := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "fairlead_model_tokens_total", Help: "Tokens of requests to model gateways; estimated if the provider did not tell.",
-	}, []string{"direction", "estimated"})
-	first := prometheus.NewHistogram(prometheus.HistogramOpts{
-		Name: "fairlead_model_first_byte_seconds", Help: "From codex's request at a model gateway to the first byte for codex.",
-		Buckets: []float64{0.05, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30, 60},
-	})
-	m.shared.registry.MustRegister(requests, retries, rebuilt, tokens, first)
+	requests, tokens := m.counter("fairlead_model_requests_total", gateway.Kinds()...), m.counter("fairlead_model_tokens_total")
+	retries, rebuilt := m.counter("fairlead_model_retries_total").WithLabelValues(), m.counter("fairlead_model_rebuilt_total").WithLabelValues()
+	fellBack := m.counter("fairlead_model_fallbacks_total").WithLabelValues()
+	first := m.histogram("fairlead_model_first_byte_seconds", 0.05, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30, 60)
 	return func(o gateway.Outcome) {
 		requests.WithLabelValues(string(o.Kind)).Inc()
 		retries.Add(float64(max(0, o.Attempts-1)))
 		if o.Rebuilt != "" {
 			rebuilt.Inc()
+		}
+		if o.FellBack != "" {
+			fellBack.Inc()
 		}
 		if u := o.Usage; u != nil {
 			estimated := strconv.FormatBool(u.Estimated)
@@ -178,6 +263,16 @@ func (m *metrics) asked() func(gateway.Outcome) {
 		if o.FirstByte > 0 {
 			first.Observe(o.FirstByte.Seconds())
 		}
+	}
+}
+
+// carried returns a function that counts what programs of sessions reach through the worker.
+func (m *metrics) carried() func(egress.Outcome) {
+	conns, size := m.counter("fairlead_egress_connections_total", egress.Kinds()...), m.counter("fairlead_egress_bytes_total", "sent", "received")
+	return func(o egress.Outcome) {
+		conns.WithLabelValues(string(o.Kind)).Inc()
+		size.WithLabelValues("sent").Add(float64(o.Sent))
+		size.WithLabelValues("received").Add(float64(o.Received))
 	}
 }
 
@@ -241,7 +336,10 @@ func (t timer) Record(d time.Duration) {
 func (sh *shared) get(name string, tags map[string]string, kind prometheus.ValueType, isTimer bool) *series {
 	names := make([]string, 0, len(tags))
 	for k := range tags {
-		names = append(names, k)
+		// The SDK adds tags of its own, such as the workflow's type. Our metrics have their own labels alone.
+		if !strings.HasPrefix(name, "fairlead_") || slices.Contains(defined(name).labels, k) {
+			names = append(names, k)
+		}
 	}
 	slices.Sort(names)
 	var key strings.Builder

@@ -26,7 +26,7 @@ func notifyOf(conf *config.Config, metrics *metrics, log *slog.Logger) (*notify.
 	for _, problem := range k.Current().CheckFiles() {
 		log.Error("a channel of the notification rules cannot be used: its messages wait", "problem", problem)
 	}
-	metrics.watch("fairlead_notification_rules_broken", "1 while the notification rules cannot be used and the last good ones are in force.", func() float64 {
+	metrics.watch("fairlead_notification_rules_broken", func() float64 {
 		if k.Standing().Broken != "" {
 			return 1
 		}

@@ -2,17 +2,14 @@ package main
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
-	"filippo.io/age"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/interceptor"
 	temporallog "go.temporal.io/sdk/log"
@@ -24,12 +21,16 @@ import (
 	"fairlead.dev/fairlead/activities/codexpkg"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/cmd/internal/dial"
+	"fairlead.dev/fairlead/cmd/internal/traces"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/authority"
 	"fairlead.dev/fairlead/internal/config"
+	"fairlead.dev/fairlead/internal/console"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/passkey"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/spend"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/snapshots/chunks"
@@ -45,6 +46,9 @@ const throttle = 4 * time.Second
 // wait longer than the SDK's second, and then the task fails and is repeated.
 const stuck = 5 * time.Second
 
+// spansWait bounds sending the last spans.
+const spansWait = 3 * time.Second
+
 // serve runs the worker until ctx ends. unlisten restores the default handling of signals,
 // so that a second signal ends a drain. below is the folder of --takeover, or empty. With
 // apiOnly it runs no activities and no workflows.
@@ -54,7 +58,19 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	defer metrics.Close()
-	blobs, err := openStore(ctx, conf, log)
+	metrics.sdk()
+	spans, err := traces.Open(ctx, conf.Traces, "fairlead-worker", log)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spansWait)
+		defer cancel()
+		spans.Close(ctx)
+	}()
+	changing := newCredentials(log)
+	metrics.shared.registry.MustRegister(changing)
+	blobs, err := openStore(ctx, conf, metrics.stored(), log)
 	if err != nil {
 		return err
 	}
@@ -65,7 +81,21 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		Store: api.StoreInfo{URL: conf.Store.URL, ID: blobs.ID()}, Recipients: blobs.Recipients(),
 		StartedAt: time.Now().UTC(), Waits: "Temporal",
 	}}
+	changing.keep("store.identity", func(ctx context.Context) error {
+		err := renewStore(ctx, conf, blobs)
+		who.change(func(s *api.Status) { s.Recipients = blobs.Recipients() })
+		return err
+	}, conf.Store.Identity)
+	endLooks := changing.start(ctx)
+	defer endLooks()
 	metrics.health.of(who.get)
+	metrics.runs(version.String(), conf.Codex.Version, protocol.ZoneOf(protocol.TaskQueueOf(conf.Zone)))
+	metrics.watch("fairlead_ready", func() float64 {
+		if who.get().Ready {
+			return 1
+		}
+		return 0
+	})
 	keeper, err := keeperOf(ctx, conf, blobs, log)
 	if err != nil {
 		return err
@@ -75,12 +105,13 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	hub := api.NewHub(log)
-	metrics.watch("fairlead_live_topics", "Sessions and commands held in memory for viewers.", func() float64 { return float64(hub.Topics()) })
-	temporal := &lateClient{}
-	opts, err := apiOptions(conf)
+	metrics.watch("fairlead_live_topics", func() float64 { return float64(hub.Topics()) })
+	temporal := &lateClient{zone: conf.Zone}
+	secrets, err := readAPISecrets(conf)
 	if err != nil {
 		return err
 	}
+	opts := secrets.options(conf)
 	refusals := audits.NewRefusals(blobs, log)
 	if err := keepRefusals(refusals, blobs.ID(), conf, log); err != nil {
 		return err
@@ -92,6 +123,8 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	chunks := chunks.Open(blobs, chunks.Options{Logger: log})
 	works := &lateWorkspaces{}
 	opts.Workspaces = works
+	hosts := &lateHosts{zone: conf.Zone, temporal: temporal}
+	opts.Hosts = hosts
 	status := func() api.Status {
 		st := who.get()
 		st.Audit = refusals.Newest()
@@ -105,7 +138,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 			st.Access = &standing
 			return st
 		}
-		metrics.watch("fairlead_access_file_broken", "1 while the access file cannot be used and the last good one is in force.", func() float64 {
+		metrics.watch("fairlead_access_file_broken", func() float64 {
 			if keeper.Standing().Broken != "" {
 				return 1
 			}
@@ -113,21 +146,34 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		})
 	}
 	offerTokens(ctx, &opts, conf, keeper, blobs, log)
+	keys := passkey.Open(blobs, log)
+	go keys.Watch(ctx)
+	if keeper != nil {
+		keeper.KnowPasskeys(keys)
+	}
 	closeLogin, err := offerLogin(&opts, conf, keeper, log)
 	if err != nil {
 		return err
 	}
 	defer closeLogin()
-	programs, err := offerPrograms(&opts, conf, log)
+	programs, open, err := offerPrograms(ctx, &opts, conf, keys, log)
 	if err != nil {
 		return err
 	}
+	rules, err := notifyOf(conf, metrics, log)
+	if err != nil {
+		return err
+	}
+	chat := slackOf(&opts, rules, programs, open, blobs, log)
 	server, err := api.Serve(opts)
 	if err != nil {
 		return err
 	}
 	defer server.Close()
-	closeConsole, err := serveConsole(ctx, conf, server, blobs, log)
+	secrets.keep(changing, conf)
+	closeSlack := chat.run(ctx, server)
+	defer closeSlack()
+	closeConsole, err := serveConsole(ctx, conf, server, programs, open, blobs, keys, changing, log)
 	if err != nil {
 		return err
 	}
@@ -140,7 +186,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	who.change(func(s *api.Status) { s.Identity, s.API = identity.String(), address })
 	log = log.With("worker", identity.Name)
 
-	c, target, err := connect(ctx, conf, identity, metrics, log)
+	c, target, err := connect(ctx, conf, identity, metrics, spans, log)
 	if err != nil {
 		return err
 	}
@@ -150,11 +196,17 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	temporal.set(c)
-	forPrograms, err := connectPrograms(ctx, conf, c, programs, log)
+	forPrograms, theirs, err := connectPrograms(ctx, conf, c, programs, spans, log)
 	if err != nil {
 		return err
 	}
 	defer forPrograms.Close()
+	keepTemporal(changing, conf, target, theirs, func() {
+		keyID, _ := codec.Encrypts()
+		who.change(func(s *api.Status) { s.PayloadKey = keyID })
+	})
+	waitFleet := metrics.ofFleet(ctx, conf.Metrics, programs.Counts, log)
+	defer waitFleet()
 	after := newSuccessor(below, log)
 	defer after.Close()
 	after.watch(c, target.Namespace, identity.String())
@@ -165,7 +217,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err := hasPayloadKey(ctx, c, codec, target.Namespace, conf.Zone, log); err != nil {
 		return err
 	}
-	endpoint, err := serveCodec(conf, codec, log)
+	endpoint, err := serveCodec(conf, secrets, codec, log)
 	if err != nil {
 		// Sessions do not need the endpoint, and `ctl doctor` reports that it is missing.
 		log.Error("no codec endpoint for Temporal's UI", "err", err)
@@ -175,9 +227,11 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	who.change(func(s *api.Status) { s.PayloadKey, s.CodecEndpoint = keyID, endpoint.url })
 
 	pool := hostexec.NewPool(hostexec.PoolOptions{
-		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost,
+		Logger: log, Agent: os.Getenv("SSH_AUTH_SOCK"), MaxConnsPerHost: conf.Limits.ConnectionsPerHost, Dialed: metrics.dialed(), Began: traces.Ran,
 	})
 	defer pool.Close()
+	hosts.pool.Store(pool)
+	metrics.watch("fairlead_ssh_connections", func() float64 { return float64(pool.Connections()) })
 	private := append(append(conf.Private(), runtimeDir()), loginFolders()...)
 	if state := stateDir(conf); state != "" {
 		private = append(private, state)
@@ -189,17 +243,32 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err != nil {
 		return err
 	}
-	rules, err := notifyOf(conf, metrics, log)
-	if err != nil {
-		return err
-	}
 	if rules != nil {
 		private = append(private, rules.Current().Private()...)
 	}
+	wayOut, nearby, err := conf.Egress.Rules()
+	if err != nil {
+		return fmt.Errorf("egress: %w", err)
+	}
+	models := newTariff(conf, refusals.Refused, log)
+	changing.keep("models", models.read, conf.Path())
+	if conf.Path() != "" { // the file may have changed since it was read first
+		if err := models.read(ctx); err != nil {
+			log.Warn("the configuration cannot be read again", "error", err)
+		}
+	}
+	spending := spend.NewLedger(blobs, log)
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackWait)
+		defer cancel()
+		spending.Close(ctx)
+	}()
 	set := activities.New(site.Deps{
-		Pool: pool, Notify: rules, Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
+		Egress: site.Egress{Allow: wayOut, Private: nearby}, Carried: metrics.carried(),
+		Spending: spending, Tariff: models.current, Stranger: refusals.RefusedHost, Bodies: site.BodyLimits{Keep: conf.Models.Bodies.Keep, Bytes: conf.Models.Bodies.Bytes, SessionBytes: conf.Models.Bodies.SessionBytes},
+		Pool: pool, Notify: rules, Looks: console.NewLooking(blobs).Looks, Posted: chat.posted(), Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), Asked: metrics.asked(), MaxLine: conf.Limits.Line,
-		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), UsageEndpoint: unlessOwn(conf.Seeds.UsageEndpoint, config.UsageEndpoint), Unprotected: conf.Seeds.Unprotected, Private: private,
+		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), UsageEndpoint: unlessOwn(conf.Seeds.UsageEndpoint, config.UsageEndpoint), Unprotected: conf.Seeds.Unprotected, Credentials: conf.Seeds.Credentials, Private: private,
 		Bounds: boundsOf(conf), Instructions: conf.Instructions, ToolTargets: targetsOf(conf), ToolActivities: toolActivities,
 		MayRead:   readsOf(keeper, temporal),
 		Judge:     judgeOf(keeper),
@@ -216,6 +285,10 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return nil
 	}
 	fatal := make(chan error, 1)
+	ears, err := listens(ctx, c, target.Namespace, log)
+	if err != nil {
+		return err
+	}
 	leaves := newer.Interceptor(newer.Options{Features: protocol.Features(), Logger: log, Metrics: metrics})
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
@@ -227,7 +300,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		DefaultHeartbeatThrottleInterval:   throttle,
 		WorkerStopTimeout:                  conf.Limits.Drain,
 		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       []interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked, Leave: leaves.Leave}), leaves, &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods()},
+		Interceptors:                       append([]interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked, Passkeys: keys, Leave: leaves.Leave}), leaves, &activities.Meter{Begin: metrics.meter()}, &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods(), open.Interceptor()}, ears...),
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:
@@ -250,6 +323,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	defer func() {
 		unlisten()
 		w.Stop()
+		ctx, cancel := context.WithTimeout(context.Background(), giveBackWait)
+		defer cancel()
+		set.CloseGates(ctx)
 	}()
 	if err := rebindSchedules(ctx, c, codec, log); err != nil {
 		if ctx.Err() != nil {
@@ -317,24 +393,15 @@ func workerName(conf *config.Config) string {
 	return h
 }
 
-// openStore waits until the store can be reached.
-func openStore(ctx context.Context, conf *config.Config, log *slog.Logger) (*store.Store, error) {
-	ids, err := store.LoadIdentities(conf.Store.Identity)
+// openStore waits until the store can be reached. asked is told how each request to it ends.
+func openStore(ctx context.Context, conf *config.Config, asked func(outcome string), log *slog.Logger) (*store.Store, error) {
+	to, ids, err := storeKeys(conf)
 	if err != nil {
-		return nil, fmt.Errorf("read the store's identity: %w", err)
-	}
-	var to []age.Recipient
-	if len(conf.Store.Recipients) > 0 {
-		to, err = store.ParseRecipients(conf.Store.Recipients...)
-	} else {
-		to, err = store.RecipientsOf(ids)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the store's recipients: %w", err)
+		return nil, err
 	}
 	var blobs *store.Store
 	err = patiently(ctx, log, "store", func(ctx context.Context) error {
-		blobs, err = store.Open(ctx, store.Options{URL: conf.Store.URL, Recipients: to, Identities: ids, ID: conf.Store.ID, Logger: log})
+		blobs, err = store.Open(ctx, store.Options{URL: conf.Store.URL, Recipients: to, Identities: ids, ID: conf.Store.ID, Logger: log, Asked: asked})
 		if errors.Is(err, store.ErrUnreachable) {
 			return err
 		}
@@ -361,36 +428,6 @@ func useStore(ctx context.Context, c client.Client, name string, blobs *store.St
 	return id, err
 }
 
-func apiOptions(conf *config.Config) (api.Options, error) {
-	opts := api.Options{Listen: conf.API.Listen}
-	if opts.Listen == "" {
-		opts.Listen = "unix://" + filepath.Join(runtimeDir(), workerName(conf)+".sock")
-	}
-	if t := conf.API.TLS; t != nil && t.Cert != "" {
-		cert, err := tls.LoadX509KeyPair(t.Cert, t.Key)
-		if err != nil {
-			return opts, fmt.Errorf("read the API's certificate: %w", err)
-		}
-		opts.TLS = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{cert}}
-	}
-	for file, to := range map[string]*string{conf.API.TokenFile: &opts.Token, conf.API.ReadTokenFile: &opts.ReadToken} {
-		if file == "" {
-			continue
-		}
-		token, err := os.ReadFile(file)
-		if err != nil {
-			return opts, fmt.Errorf("read the API's token: %w", err)
-		}
-		if *to = strings.TrimSpace(string(token)); len(*to) < 16 {
-			return opts, fmt.Errorf("read the API's token: %s holds fewer than 16 characters", file)
-		}
-	}
-	if opts.Token != "" && opts.Token == opts.ReadToken {
-		return opts, errors.New("read the API's tokens: api.token_file and api.read_token_file have the same one")
-	}
-	return opts, nil
-}
-
 func runtimeDir() string {
 	if dir := os.Getenv("XDG_RUNTIME_DIR"); dir != "" {
 		return filepath.Join(dir, "fairlead")
@@ -399,7 +436,7 @@ func runtimeDir() string {
 }
 
 // connect waits for Temporal and the namespace.
-func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, log *slog.Logger) (client.Client, *dial.Target, error) {
+func connect(ctx context.Context, conf *config.Config, identity api.Identity, metrics *metrics, spans *traces.Traces, log *slog.Logger) (client.Client, *dial.Target, error) {
 	opts, err := target(conf)
 	if err != nil {
 		return nil, nil, err
@@ -419,7 +456,7 @@ func connect(ctx context.Context, conf *config.Config, identity api.Identity, me
 	if err != nil {
 		return nil, nil, err
 	}
-	opts.Interceptors = append(signs, opts.Interceptors...) // before they are bound to their place
+	opts.Interceptors = append(append(spans.Interceptors(), signs...), opts.Interceptors...) // before they are bound to their place
 	var c client.Client
 	err = patiently(ctx, log.With("address", opts.HostPort, "namespace", opts.Namespace), "Temporal", func(ctx context.Context) error {
 		tried, err := client.DialContext(ctx, opts.Options)

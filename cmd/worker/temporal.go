@@ -12,8 +12,10 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/interceptor"
 	"go.temporal.io/sdk/temporal"
 
+	"fairlead.dev/fairlead/activities/hearing"
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
@@ -40,6 +42,24 @@ func hasAttributes(ctx context.Context, c client.Client, namespace string, log *
 	})
 }
 
+// hearingSeats is below the number of streams that proxies permit on one connection, often 100.
+const hearingSeats = 64
+
+// listens returns what a worker needs on a server that sends it no commands, or nil.
+func listens(ctx context.Context, c client.Client, namespace string, log *slog.Logger) (all []interceptor.WorkerInterceptor, err error) {
+	err = patiently(ctx, log, "what namespace "+namespace+" can do", func(ctx context.Context) error {
+		ns, err := c.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: namespace})
+		if err != nil {
+			return err
+		}
+		if !ns.GetNamespaceInfo().GetCapabilities().GetWorkerCommands() {
+			all = append(all, &hearing.Interceptor{Service: c.WorkflowService(), Namespace: namespace, Logger: log, Seats: make(chan struct{}, hearingSeats)})
+		}
+		return nil
+	})
+	return all, err
+}
+
 // ensurePool starts the zone's host pool, which never ends.
 func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Logger) error {
 	return patiently(ctx, log, "the pool of zone "+zone, func(ctx context.Context) error {
@@ -56,7 +76,8 @@ func ensurePool(ctx context.Context, c client.Client, zone string, log *slog.Log
 // A lateClient answers the API's questions about sessions and seeds once there is a connection to
 // Temporal.
 type lateClient struct {
-	c atomic.Pointer[client.Client]
+	zone string
+	c    atomic.Pointer[client.Client]
 }
 
 var (

@@ -12,7 +12,6 @@ import (
 	"go.temporal.io/server/common/cluster"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/dynamicconfig"
-	"go.temporal.io/server/common/membership/static"
 	sqliteplugin "go.temporal.io/server/common/persistence/sql/sqlplugin/sqlite"
 	"go.temporal.io/server/common/primitives"
 	"gopkg.in/yaml.v3"
@@ -56,17 +55,22 @@ var services = []primitives.ServiceName{
 	primitives.FrontendService, primitives.HistoryService, primitives.MatchingService, primitives.WorkerService,
 }
 
-// serverConfig describes a server of one process and one shard. The inner services get free
-// ports on loopback.
-func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
+// sqlPersistence is that of one file, which has one shard.
+func sqlPersistence(store *config.SQL) config.Persistence {
+	return config.Persistence{
+		DefaultStore:     storeName,
+		VisibilityStore:  storeName,
+		NumHistoryShards: 1,
+		DataStores:       map[string]config.DataStore{storeName: {SQL: store}},
+	}
+}
+
+// serverConfig describes a server of one process. Its frontend listens on the given port, and
+// clients reach one at --port. The inner services get free ports on loopback.
+func serverConfig(o *options, store config.Persistence, port int) (*config.Config, error) {
 	frontend := hostPort(o.ip, o.port)
 	c := &config.Config{
-		Persistence: config.Persistence{
-			DefaultStore:     storeName,
-			VisibilityStore:  storeName,
-			NumHistoryShards: 1,
-			DataStores:       map[string]config.DataStore{storeName: {SQL: store}},
-		},
+		Persistence: store,
 		ClusterMetadata: &cluster.Config{
 			FailoverVersionIncrement: 10,
 			MasterClusterName:        clusterName,
@@ -93,7 +97,7 @@ func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
 	for _, name := range services {
 		rpc := config.RPC{BindOnIP: innerIP}
 		if name == primitives.FrontendService {
-			rpc = config.RPC{BindOnIP: o.ip, GRPCPort: o.port}
+			rpc = config.RPC{BindOnIP: o.ip, GRPCPort: port}
 		} else {
 			port, err := freePort(rpc.BindOnIP)
 			if err != nil {
@@ -106,25 +110,15 @@ func serverConfig(o *options, store *config.SQL) (*config.Config, error) {
 	return c, nil
 }
 
-// staticHosts replaces gossip between the services.
-func staticHosts(c *config.Config) map[primitives.ServiceName]static.Hosts {
-	hosts := make(map[primitives.ServiceName]static.Hosts)
-	for _, name := range services {
-		rpc := c.Services[string(name)].RPC
-		hosts[name] = static.SingleLocalHost(hostPort(rpc.BindOnIP, rpc.GRPCPort))
+func dynamicClient(o *options) dynamicconfig.StaticClient {
+	c := dynamicconfig.StaticClient{dynamicconfig.EnableServerVersionCheck.Key(): false}
+	if !o.postgres.on() {
+		c[dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key()] = visibilityRPS
+		c[dynamicconfig.WorkerCommandsEnabled.Key()] = true
+		c[dynamicconfig.EnableCancelActivityWorkerCommand.Key()] = true
+		c[dynamicconfig.MatchingEnableFairness.Key()] = true
 	}
-	return hosts
-}
-
-func dynamicClient(asked dynamicconfig.ConfigValueMap) dynamicconfig.StaticClient {
-	c := dynamicconfig.StaticClient{
-		dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key(): visibilityRPS,
-		dynamicconfig.WorkerCommandsEnabled.Key():                        true,
-		dynamicconfig.EnableCancelActivityWorkerCommand.Key():            true,
-		dynamicconfig.MatchingEnableFairness.Key():                       true,
-		dynamicconfig.EnableServerVersionCheck.Key():                     false,
-	}
-	for key, values := range asked {
+	for key, values := range o.dynamic {
 		c[key] = values
 	}
 	return c

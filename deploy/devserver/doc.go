@@ -12,7 +12,7 @@
 //	{"address":"127.0.0.1:7233","namespace":"default","ui":"http://127.0.0.1:8233","pid":1,"db":"/x/t.db","version":"1.32.1"}
 //
 // "ui" is empty with --headless, "db" is empty without --db-filename (memory: everything is
-// gone at exit). Logs go to standard error.
+// gone at exit), and begins with postgres:// with --postgres. Logs go to standard error.
 //
 // # Who gets in
 //
@@ -59,7 +59,17 @@
 //	cp FILE.1.29.1.bak FILE
 //	echo 1.29.1 > FILE.version
 //
+// # PostgreSQL
+//
+// With --postgres the server is as a platform team has it, for rigs and tests: PostgreSQL keeps
+// everything, in two databases that are made and upgraded as temporal-sql-tool does. Settings are
+// Temporal's own: no worker commands, no fairness, 10 queries a second for a namespace. A missing
+// namespace is registered, without any search attribute. --frontends says how many frontends take
+// the connections to --port, in turn.
+//
 // # Namespaces and settings
+//
+// This is so with SQLite.
 //
 // At every start each --namespace is created if it is missing, its retention is set to
 // --retention, and missing search attributes are added: those of Fairlead and those of

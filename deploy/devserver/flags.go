@@ -37,6 +37,8 @@ type options struct {
 	codecUpstream, codecUpstreamToken, codecToken string
 	db                                            string // absolute, or empty for memory
 	pragmas                                       map[string]string
+	postgres                                      postgres
+	frontends                                     int
 	namespaces                                    []string
 	retention                                     time.Duration
 	attributes                                    attributes
@@ -65,6 +67,10 @@ func flagSet(r *raw) *flag.FlagSet {
 	fs.Var(&r.namespaces, "namespace", "`name` of a namespace to have; repeatable; none: default")
 	fs.DurationVar(&r.retention, "retention", defaultRetention, "`time` for which closed workflows are kept, such as 720h")
 	fs.StringVar(&r.db, "db-filename", "", "SQLite `file` that keeps everything; none: memory")
+	fs.StringVar(&r.postgres.url, "postgres", "", "`postgres://USER@HOST:PORT` of a PostgreSQL server that keeps everything in place of a file, with settings as Temporal has them")
+	fs.StringVar(&r.postgres.database, "postgres-database", "temporal", "`name` of its database; that of visibility is called NAME"+visibilitySuffix+"; both are made if they are missing")
+	fs.StringVar(&r.postgres.passwordFile, "postgres-password", "", "`file` with the password of that user")
+	fs.IntVar(&r.frontends, "frontends", 1, "`number` of frontends behind --port; more than one needs --postgres")
 	fs.Var(&r.pragmas, "sqlite-pragma", "SQLite pragma `k=v`; repeatable")
 	fs.Var(&r.attributes, "search-attribute", "`name=type` of a search attribute to have; repeatable")
 	fs.Var(&r.dynamic, "dynamic-config-value", "server setting `key=value`, the value as JSON or a plain word; repeatable")
@@ -125,6 +131,7 @@ func parse(args []string) (*options, error) {
 		func() error { return o.takeNamespaces(r.namespaces) },
 		func() error { return o.takeAttributes(r.attributes) },
 		func() error { return o.takeDynamic(r.dynamic) },
+		o.checkPostgres,
 		o.checkLog,
 	}
 	var errs []error

@@ -12,7 +12,6 @@ import (
 
 	uiversion "github.com/temporalio/ui-server/v2/server/version"
 	"go.temporal.io/api/workflowservice/v1"
-	"go.temporal.io/server/common/authorization"
 	"go.temporal.io/server/common/config"
 	"go.temporal.io/server/common/headers"
 	"go.temporal.io/server/common/log"
@@ -62,7 +61,7 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 			tag.NewStringTag("ip", o.ip), tag.NewStringTag("ui-ip", o.uiIP))
 	}
 	var db *database
-	if o.db != "" {
+	if o.db != "" && !o.postgres.on() {
 		if db, err = openDatabase(ctx, o.db, serverVersion, logger); err != nil {
 			return unlessStopped(ctx, err)
 		}
@@ -70,11 +69,11 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 	}
 	defer func() { err = errors.Join(err, db.close(whole)) }()
 
-	store := sqlConfig(o.db, o.pragmas)
-	if err := ensureNamespaces(ctx, store, o.namespaces, o.retention, o.attributes); err != nil {
+	store, err := prepare(ctx, o, logger)
+	if err != nil {
 		return unlessStopped(ctx, err)
 	}
-	server, err := newServer(o, store, logger)
+	servers, err := newServers(o, store, logger)
 	if err != nil {
 		return err
 	}
@@ -84,20 +83,16 @@ func serve(ctx context.Context, o *options, out io.Writer) (err error) {
 		return err
 	}
 	defer ui.stop()
-	if err := server.Start(); err != nil {
-		return errors.Join(fmt.Errorf("start the Temporal server: %w", err), stopServer(server))
-	}
-	defer func() { err = errors.Join(err, stopServer(server)) }()
-	address := hostPort(o.ip, o.port)
-	if err := awaitFrontend(ctx, address, o.tls, o.namespaces); err != nil {
+	defer func() { err = errors.Join(err, servers.stop()) }()
+	if err := servers.start(ctx, o, logger); err != nil {
 		return unlessStopped(ctx, err)
 	}
-
-	line := ready{address, o.namespaces[0], ui.address(), os.Getpid(), o.db, serverVersion}
+	address := hostPort(o.ip, o.port)
+	line := ready{address, o.namespaces[0], ui.address(), os.Getpid(), o.database(), serverVersion}
 	if err := json.NewEncoder(out).Encode(line); err != nil {
 		return fmt.Errorf("say that the server is ready: %w", err)
 	}
-	logger.Info("ready", tag.NewStringTag("address", address), tag.NewStringTag("ui", ui.address()), tag.NewStringTag("database", o.db))
+	logger.Info("ready", tag.NewStringTag("address", address), tag.NewStringTag("ui", ui.address()), tag.NewStringTag("database", line.DB))
 	<-ctx.Done()
 	return nil
 }
@@ -122,39 +117,21 @@ func unlessStopped(ctx context.Context, err error) error {
 	return err
 }
 
-func newServer(o *options, store *config.SQL, logger log.Logger) (temporal.Server, error) {
-	c, err := serverConfig(o, store)
-	if err != nil {
-		return nil, err
+// prepare makes what is in the database ready for a server, before one runs, and says where it is.
+func prepare(ctx context.Context, o *options, logger log.Logger) (config.Persistence, error) {
+	if o.postgres.on() {
+		return o.postgres.persistence(), o.postgres.upgrade(ctx, logger)
 	}
-	if err := c.Validate(); err != nil {
-		return nil, fmt.Errorf("configure the Temporal server: %w", err)
+	store := sqlConfig(o.db, o.pragmas)
+	return sqlPersistence(store), ensureNamespaces(ctx, store, o.namespaces, o.retention, o.attributes)
+}
+
+// database says where everything is kept.
+func (o *options) database() string {
+	if o.postgres.on() {
+		return "postgres://" + o.postgres.address + "/" + o.postgres.database
 	}
-	var names []string
-	for _, name := range services {
-		names = append(names, string(name))
-	}
-	options := []temporal.ServerOption{
-		temporal.WithConfig(c),
-		temporal.ForServices(names),
-		temporal.WithStaticHosts(staticHosts(c)),
-		temporal.WithLogger(logger),
-		temporal.WithAuthorizer(authorization.NewNoopAuthorizer()),
-		temporal.WithClaimMapper(func(*config.Config) authorization.ClaimMapper { return authorization.NewNoopClaimMapper() }),
-		temporal.WithDynamicConfigClient(dynamicClient(o.dynamic)),
-	}
-	provider, err := o.tls.provider(o)
-	if err != nil {
-		return nil, fmt.Errorf("configure the Temporal server: %w", err)
-	}
-	if provider != nil {
-		options = append(options, temporal.WithTLSConfigFactory(provider))
-	}
-	server, err := temporal.NewServer(options...)
-	if err != nil {
-		return nil, fmt.Errorf("configure the Temporal server: %w", err)
-	}
-	return server, nil
+	return o.db
 }
 
 func awaitFrontend(ctx context.Context, address string, files tlsFiles, namespaces []string) error {

@@ -139,6 +139,11 @@ func (a *Access) Revoked(key ssh.PublicKey) string {
 	return ""
 }
 
+// Lists reports whether the file lists a plain key among those of a person.
+func (a *Access) Lists(who string, key ssh.PublicKey) bool {
+	return slices.ContainsFunc(a.people[who].Keys, func(line string) bool { return sameKey(line, key) })
+}
+
 // Groups returns the groups that the file puts a principal into.
 func (a *Access) Groups(who string) []string { return slices.Clone(a.groups[who]) }
 

@@ -25,8 +25,9 @@ const (
 	HostRead         Verb = "host.read"
 	HostWrite        Verb = "host.write" // also drain, provision, clean up
 	HostExec         Verb = "host.exec"
-	SeedRead         Verb = "seed.read" // never a secret
-	SeedUse          Verb = "seed.use"  // a session may run on it
+	HostTunnel       Verb = "host.tunnel" // connections to ports of a host
+	SeedRead         Verb = "seed.read"   // never a secret
+	SeedUse          Verb = "seed.use"    // a session may run on it
 	SeedWrite        Verb = "seed.write"
 	SeedExport       Verb = "seed.export" // a secret leaves
 	AccessRead       Verb = "access.read"
@@ -37,7 +38,7 @@ const (
 
 // Verbs are all verbs.
 var Verbs = []Verb{SessionRead, SessionStart, SessionMessage, SessionInterrupt, SessionSet, SessionPark, SessionClose,
-	SessionExec, ApprovalDecide, SnapshotWrite, BatchRun, ScheduleWrite, HostRead, HostWrite, HostExec, SeedRead, SeedUse,
+	SessionExec, ApprovalDecide, SnapshotWrite, BatchRun, ScheduleWrite, HostRead, HostWrite, HostExec, HostTunnel, SeedRead, SeedUse,
 	SeedWrite, SeedExport, AccessRead, AuditRead, TokenWrite, NotifyTest}
 
 // A Role is a named set of verbs.
@@ -69,7 +70,7 @@ func (r Role) Verbs() []Verb {
 	case Approver:
 		more = []Verb{ApprovalDecide}
 	case HostOperator:
-		more = []Verb{HostWrite, HostExec}
+		more = []Verb{HostWrite, HostExec, HostTunnel}
 	case SeedAdmin:
 		more = []Verb{SeedUse, SeedWrite, SeedExport}
 	case Admin:

@@ -3,21 +3,44 @@ package api
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 )
 
-// bearers are the tokens that callers may show. Digests are compared, so that a comparison does
+// Bearers are the tokens that callers may show, which may be renewed while a server runs.
+type Bearers struct{ now atomic.Pointer[bearers] }
+
+// NewBearers returns tokens for Options. They are also Options.Token and Options.ReadToken.
+func NewBearers(token, readToken string) *Bearers {
+	b := &Bearers{}
+	b.now.Store(bearersOf(token, readToken))
+	return b
+}
+
+// bearers are the tokens of a moment. Digests are compared, so that a comparison does
 // not reveal a length.
 type bearers struct {
 	all  [32]byte
 	read [32]byte
 	// reads says that there is a token that only reads.
 	reads bool
+	// none says that no token is needed.
+	none bool
 }
 
-func bearersOf(o Options) bearers {
-	return bearers{all: sha256.Sum256([]byte(o.Token)), read: sha256.Sum256([]byte(o.ReadToken)), reads: o.ReadToken != ""}
+func bearersOf(token, readToken string) *bearers {
+	return &bearers{none: token == "", all: sha256.Sum256([]byte(token)), read: sha256.Sum256([]byte(readToken)), reads: readToken != ""}
+}
+
+// Renew puts other tokens in force. A server that began without a token needs none.
+func (b *Bearers) Renew(token, readToken string) error {
+	if was := b.now.Load(); was.none || token == "" {
+		return errors.New("change the API's token: a server with a token stays one, and one without stays without")
+	}
+	b.now.Store(bearersOf(token, readToken))
+	return nil
 }
 
 // check says why a request may not be made with the token that it shows, or returns nil.

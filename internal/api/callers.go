@@ -112,7 +112,7 @@ func (j *callers) allow(ctx context.Context, c *caller, n need) (need, error) {
 	case n.verb == "":
 		return n, j.refusal(n, j.authority.Could(c.asks(n.begins, access.Object{})))
 	}
-	if n.session == "" && n.batch == "" && n.command == "" {
+	if n.session == "" && n.batch == "" && n.command == "" && !n.host {
 		return n, j.refusal(n, j.judge(c, n))
 	}
 	// Most principals need no condition, and then nobody has to be asked.
@@ -150,6 +150,8 @@ func (j *callers) find(ctx context.Context, n need) (access.Object, bool, error)
 		return j.findSession(ctx, n.session)
 	case n.batch != "":
 		return j.objects.Batch(ctx, n.batch)
+	case n.host:
+		return j.objects.Host(ctx, n.object.Host)
 	case n.object.Host == "":
 		return access.Object{}, false, nil
 	}
@@ -259,6 +261,7 @@ func (j *callers) watch(c *caller, n need, cancel context.CancelCauseFunc) (stop
 			case <-t.C:
 			}
 			why := c.holds()
+			n = j.again(c, n)
 			if a := j.judgeAgain(c, n); why == "" && !a.Allowed {
 				why = a.Reason
 			}
@@ -272,6 +275,23 @@ func (j *callers) watch(c *caller, n need, cancel context.CancelCauseFunc) (stop
 		close(done)
 		ended.Wait()
 	}
+}
+
+// again finds out what conditions see of a host now, if they were looked at. What is not known now
+// stays as it was.
+func (j *callers) again(c *caller, n need) need {
+	if !n.host || n.object.Unknown {
+		return n
+	}
+	o, known, err := j.find(context.Background(), n)
+	switch {
+	case err != nil:
+	case known:
+		n.object = o
+	default:
+		n.object = access.Object{Host: n.object.Host, Unknown: true}
+	}
+	return n
 }
 
 func (j *callers) judgeAgain(c *caller, n need) access.Answer {

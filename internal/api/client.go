@@ -262,11 +262,8 @@ func (c *Client) do(ctx context.Context, req *http.Request) (*http.Response, err
 	return resp, nil
 }
 
-func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Reader, size int64, digest string) (*http.Response, error) {
-	_, repeats := body.(*bytes.Reader)
-	if size == 0 {
-		body = http.NoBody
-	}
+// request makes a request and signs it. streams says that it cannot be repeated.
+func (c *Client) request(ctx context.Context, method, path string, body io.Reader, size int64, digest string, streams bool) (*http.Request, error) {
 	req, err := http.NewRequestWithContext(ctx, method, c.base+path, body)
 	if err != nil {
 		return nil, err
@@ -276,7 +273,7 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Read
 		req.Header.Set("Authorization", "Bearer "+c.token)
 	}
 	if c.sign != nil {
-		worker, err := c.asks(ctx, !repeats)
+		worker, err := c.asks(ctx, streams)
 		if err != nil {
 			return nil, err
 		}
@@ -290,6 +287,18 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Read
 			req.Header.Set(command.RequestHeader, header)
 		}
 	}
+	return req, nil
+}
+
+func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Reader, size int64, digest string) (*http.Response, error) {
+	_, repeats := body.(*bytes.Reader)
+	if size == 0 {
+		body = http.NoBody
+	}
+	req, err := c.request(ctx, method, path, body, size, digest, !repeats)
+	if err != nil {
+		return nil, err
+	}
 	resp, err := c.do(ctx, req)
 	if err != nil {
 		return nil, err
@@ -297,6 +306,11 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Read
 	if resp.StatusCode == http.StatusOK {
 		return resp, nil
 	}
+	return nil, c.refusal(resp)
+}
+
+// refusal returns the error that an answer has, and closes it.
+func (c *Client) refusal(resp *http.Response) error {
 	defer resp.Body.Close()
 	var v struct {
 		Error *Error `json:"error"`
@@ -304,9 +318,9 @@ func (c *Client) sendOnce(ctx context.Context, method, path string, body io.Read
 	data, _ := io.ReadAll(io.LimitReader(resp.Body, 64<<10))
 	if json.Unmarshal(data, &v) == nil && v.Error != nil {
 		v.Error.Status = resp.StatusCode
-		return nil, v.Error
+		return v.Error
 	}
-	return nil, fmt.Errorf("%w at %s: what answers there is not a worker (%s)", ErrUnreachable, c.endpoint, resp.Status)
+	return fmt.Errorf("%w at %s: what answers there is not a worker (%s)", ErrUnreachable, c.endpoint, resp.Status)
 }
 
 func query(path string, pairs ...any) string {

@@ -21,9 +21,12 @@
 //	GET  /v1/sessions/{id}/deliverables      a list of Deliverable
 //	GET  /v1/sessions/{id}/deliverables/{call}  a file *
 //	GET  /v1/exec/{id}?host=&out=BYTE&err=BYTE  Events as JSON lines until the command has ended
+//	POST /v1/tunnels/{host}/{port}?zone=     a connection to the port of a host, after an Upgrade: package tunnel
 //	GET  /v1/sessions/{id}/diff              the changes in the work folder since the session began → WorkDiff
 //	GET  /v1/sessions/{id}/files?path=       files of the work folder as a tar archive *
 //	GET  /v1/sessions/{id}/instructions      what codex is told before all messages, and by whom
+//	GET  /v1/sessions/{id}/model-bodies      what workers kept of requests to the model gateway; who reads one is on record
+//	GET  /v1/sessions/{id}/model-bodies/{body}  one of them → records.ModelBody
 //	GET  /v1/sessions/{id}/diffs/{turn}      the changes of a turn: a number, or last for the newest turn that changed files
 //	POST /v1/inputs/{kind}?folder=&name=&sha256=&bytes=  a file that goes with a message → Input
 //	POST /v1/uploads/missing                 lists the chunks of a tree that the store lacks
@@ -47,6 +50,9 @@
 //	POST /v1/api-tokens                      NewToken → MadeToken, which has the secret
 //	DELETE /v1/api-tokens/{name}             revokes one → access.Token
 //	POST /v1/api-tokens/certificate          a public key of the token that calls → Certificate
+//	POST /v1/slack/codes                     a SlackCode, which links an account to the caller
+//	GET  /v1/slack/accounts                  the accounts that are linked to the caller
+//	DELETE /v1/slack/accounts/{team}/{user}  ends the link of one → SlackAccount
 //
 //	* valid only with the digest in the trailer
 //

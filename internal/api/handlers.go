@@ -91,7 +91,7 @@ func (s *Server) entries(w http.ResponseWriter, r *http.Request, follow bool) {
 	defer s.opts.Hub.leave(name, t, nil)
 	st := newStream(w)
 	v := &viewer{
-		session: id, topic: t, runs: s.opts.Sessions, follow: follow, next: from,
+		session: id, topic: t, runs: s.opts.Sessions, follow: follow, next: from, hub: s.opts.Hub,
 		emit: st.emit, flush: st.flush,
 		read: func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
 			return records.ReadTranscript(ctx, s.opts.Store, session, from)
@@ -226,7 +226,7 @@ type stream struct {
 func newStream(w http.ResponseWriter) *stream {
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	buf := bufio.NewWriterSize(w, 32<<10)
+	buf := bufio.NewWriterSize(w, 8<<10)
 	return &stream{http.NewResponseController(w), buf, json.NewEncoder(buf)}
 }
 

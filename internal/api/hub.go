@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"log/slog"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"fairlead.dev/fairlead/activities/records"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -23,6 +25,8 @@ const (
 // concurrent use.
 type Hub struct {
 	log *slog.Logger
+
+	followers atomic.Int64
 
 	mu     sync.Mutex
 	topics map[string]*topic
@@ -54,6 +58,45 @@ type topic struct {
 	states   int // number so far, to notice a new one
 	out, err window
 	result   *protocol.ExecResult
+	// read is when a viewer who had shown all before readNext last read the store, while this
+	// worker fed the topic.
+	read     time.Time
+	readNext int64
+	finds    int // reads for all that found something, to notice a new one
+}
+
+// confirmed returns how long a viewer need not read the store, because another one who had shown as
+// much read it just now and this worker feeds the topic. 0 means that the viewer is to read it, and
+// that others need not.
+func (t *topic) confirmed(next int64, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state == nil || !t.state.Attached {
+		return 0
+	}
+	if age := now.Sub(t.read); t.readNext == next && age >= 0 && age < pollHere {
+		return pollHere - age
+	}
+	t.read, t.readNext = now, next
+	return 0
+}
+
+// unconfirmed says that the store could not be read.
+func (t *topic) unconfirmed() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = time.Time{}
+}
+
+// found says that such a read found news or the end of the session, so that those who wait for it
+// read the store, too.
+func (t *topic) found() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read = time.Time{}
+	t.finds++
+	close(t.changed)
+	t.changed = make(chan struct{})
 }
 
 type liveEntry struct {

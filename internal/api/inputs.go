@@ -45,7 +45,7 @@ func (s *Server) input(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "%v", err))
 		return
 	}
-	if err = s.keepInput(w, r, in); err == nil {
+	if err = keepInput(s, w, r, in); err == nil {
 		err = s.stays(r.Context(), folder)
 	}
 	if err != nil {
@@ -66,7 +66,7 @@ func inputOf(r *http.Request) (protocol.Input, error) {
 	return in, nil
 }
 
-func (s *Server) keepInput(w http.ResponseWriter, r *http.Request, in protocol.Input) error {
+func keepInput(s *Server, w http.ResponseWriter, r *http.Request, in protocol.Input) error {
 	there, err := s.opts.Store.Exists(r.Context(), in.Blob)
 	if err != nil {
 		return storeProblem(err, "the store is gone")
@@ -145,7 +145,7 @@ func (s slowly) Read(p []byte) (int, error) {
 	return s.r.Read(p)
 }
 
-func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
+func turnDiff(s *Server, w http.ResponseWriter, r *http.Request) {
 	id, err := named(r, "session id", "id")
 	turn := 0
 	if word := r.PathValue("turn"); err == nil && word != "last" {
@@ -158,18 +158,23 @@ func (s *Server) diff(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d, err := records.ReadDiff(r.Context(), s.opts.Store, id, turn)
+	if err != nil {
+		s.fail(w, diffProblem(id, turn, err))
+		return
+	}
+	s.reply(w, d)
+}
+
+const untracked = "codex does not track files that commands write; while the session is on its host, `ctl session diff` without --turn compares its work folder, unless that is your own (--dir)"
+
+func diffProblem(session string, turn int, err error) error {
 	switch {
 	case errors.Is(err, records.ErrNoDiff) && turn > 0:
-		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, id).
-			hinted("codex does not track files that commands write; while the session is on its host, `ctl session diff` without --turn compares its work folder, unless that is your own (--dir)"))
+		return problem(http.StatusNotFound, ErrNotFound, "turn %d of session %s changed no files that codex knows of", turn, session).hinted(untracked)
 	case errors.Is(err, records.ErrNoDiff):
-		s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", id).
-			hinted("codex does not track files that commands write; while the session is on its host, `ctl session diff` without --turn compares its work folder, unless that is your own (--dir)"))
-	case err != nil:
-		s.fail(w, storeProblem(err, "the diff is gone"))
-	default:
-		s.reply(w, d)
+		return problem(http.StatusNotFound, ErrNotFound, "no turn of session %s changed files that codex knows of", session).hinted(untracked)
 	}
+	return storeProblem(err, "the diff is gone")
 }
 
 // PutInput stores a file that goes with a message: in.Bytes bytes of r, whose SHA-256 (hex)

@@ -114,6 +114,27 @@ func (i Insider) LoggedIn(p Person, how string, err error) {
 	accepted(&i.s.opts, c, audit.ConsoleLogin, loginObject, reason)
 }
 
+// Recorded puts on record what was done for a person or, with err, that it was refused, where no
+// workflow records it.
+func (i Insider) Recorded(p Person, verb, object, reason string, err error) {
+	var c *caller
+	if p.Principal != "" {
+		c = &caller{principal: p.Principal}
+	}
+	if err == nil {
+		accepted(&i.s.opts, c, verb, object, reason)
+		return
+	}
+	if i.s.opts.Record == nil {
+		return
+	}
+	rec := audit.Record{Source: audit.Unix, Verb: verb, Object: object, Outcome: audit.Refused, Reason: err.Error(), Access: inForce(&i.s.opts)}
+	if c != nil {
+		rec.Principal, rec.Source = c.principal, audit.Workflow
+	}
+	i.s.opts.Record(rec)
+}
+
 // insideOf returns for whom this process makes a request, or nil if it came from outside.
 func insideOf(r *http.Request) *Person {
 	p, _ := r.Context().Value(insideKey{}).(*Person)

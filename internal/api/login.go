@@ -88,7 +88,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	case !s.secure:
 		err = problem(http.StatusForbidden, ErrRefused, notSecret).hinted(listenPrivate)
 	default:
-		err = s.readLogin(w, r, &in)
+		err = readLogin(w, r, &in)
 	}
 	if err != nil {
 		refusedLogin(&s.opts, err, err)
@@ -109,7 +109,7 @@ func (s *Server) logIn(w http.ResponseWriter, r *http.Request) {
 	s.reply(w, out)
 }
 
-func (s *Server) readLogin(w http.ResponseWriter, r *http.Request, in *login.Request) error {
+func readLogin(w http.ResponseWriter, r *http.Request, in *login.Request) error {
 	data, err := readBody(w, r, maxLogin, "a login")
 	if err != nil {
 		return err

@@ -15,6 +15,8 @@ import (
 type Objects interface {
 	Session(ctx context.Context, id string) (o access.Object, known bool, err error)
 	Batch(ctx context.Context, id string) (o access.Object, known bool, err error)
+	// Host returns a host of this worker's zone.
+	Host(ctx context.Context, name string) (o access.Object, known bool, err error)
 	// Login returns the seed of a login that runs or ran on a host.
 	Login(ctx context.Context, host, id string) (o access.Object, known bool, err error)
 }
@@ -58,7 +60,7 @@ const signHint = "each request must prove who makes it: set principal and sign_w
 func (s *Server) locked(to route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if s.opts.Authority == nil {
-			if to.program != nil && !to.open && s.openToAll() && insideOf(r) == nil {
+			if (to.program != nil || to.strict) && !to.open && s.openToAll() && insideOf(r) == nil {
 				failAt(s, w, r, problem(http.StatusForbidden, ErrForbidden, openToAll).hinted(openToAllHint))
 				return
 			}

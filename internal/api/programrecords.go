@@ -45,7 +45,7 @@ func (p *Records) view(ctx context.Context, session string, from int64, follow b
 	t := s.opts.Hub.enter(name)
 	defer s.opts.Hub.leave(name, t, nil)
 	v := &viewer{
-		session: session, topic: t, runs: s.opts.Sessions, follow: follow, next: from, emit: emit, flush: flush,
+		session: session, topic: t, runs: s.opts.Sessions, follow: follow, next: from, emit: emit, flush: flush, hub: s.opts.Hub,
 		read: func(ctx context.Context, session string, from int64) iter.Seq2[protocol.Entry, error] {
 			return records.ReadTranscript(ctx, s.opts.Store, session, from)
 		},

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/owned"
 )
 
 // Programs are the routes for programs; package httpapi has them. The server finds out who
@@ -29,18 +30,22 @@ type Place struct {
 	Batch func(*http.Request) (string, error)
 	// Whole says that Verb is needed for all there is: no binding with a condition suffices.
 	Whole bool
+	// Owner returns what a file is uploaded for; nil means none. Verb is then needed for a session
+	// that exists, and [access.SessionStart] for another one. A batch or a schedule needs its own verb.
+	Owner func(*http.Request) (owned.Owner, error)
 	// Begins says that Verb is for something that does not exist yet, or that the handler
 	// judges with what it knows of the object: conditions are left out.
 	Begins bool
 }
 
 const (
-	openToAll     = "without authority: required, programs use this API over a unix socket, or over TLS with the worker's token: every user of this machine can reach a loopback address"
+	openToAll     = "without authority: required, this place of the API answers over a unix socket, or over TLS with the worker's token: every user of this machine can reach a loopback address"
 	openToAllHint = "let the worker listen on a unix socket, or set api.tls and api.token_file, or set authority: required"
 )
 
-// openToAll reports whether callers of whom nothing is known can reach the routes for programs:
-// a unix socket serves its owner alone, and a token says that somebody may.
+// openToAll reports whether callers of whom nothing is known can reach the routes for programs,
+// those to hosts and those that link accounts: a unix socket serves its owner alone, and a token
+// says that somebody may.
 func (s *Server) openToAll() bool { return !s.local && (!s.secure || s.opts.Token == "") }
 
 // programRoutes makes the routes of Options.Programs.
@@ -63,6 +68,16 @@ func (p *Place) needs(r *http.Request) (need, error) {
 		return need{begins: p.Verb}, nil
 	case p.Whole:
 		return need{verb: p.Verb, object: access.Object{Unknown: true}}, nil
+	case p.Owner != nil:
+		owner, err := p.Owner(r)
+		if err != nil {
+			return need{}, problem(http.StatusBadRequest, ErrBadInput, "%v", err)
+		}
+		n := ownerOf(owner)
+		if n.verb != "" {
+			n.verb = p.Verb
+		}
+		return n, nil
 	case p.Batch != nil:
 		id, err := p.Batch(r)
 		if err != nil {

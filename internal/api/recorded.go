@@ -124,6 +124,8 @@ func objectOf(n need, r *http.Request) string {
 		return protocol.SessionID(n.session)
 	case n.batch != "":
 		return protocol.BatchID(n.batch)
+	case n.host:
+		return tunnelObject(n.object.Host)
 	case n.object.Seed != "":
 		return protocol.SeedID(n.object.Seed)
 	}

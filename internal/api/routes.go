@@ -24,6 +24,8 @@ type route struct {
 	// head says that the signed digest is of the first line of the body only, which has the
 	// digests of the rest.
 	head bool
+	// strict routes are refused where openToAll says so, as those for programs are.
+	strict bool
 	// program is a place of Options.Programs, or nil.
 	program *Place
 }
@@ -36,6 +38,7 @@ type need struct {
 	session string        // whose object counts
 	batch   string        // the same
 	command string        // which must have run on the host of object
+	host    bool          // the labels of the host of object count
 	// begins is the verb that is needed instead if the session does not exist yet. Conditions
 	// are left out then: the start of the session is judged with them.
 	begins access.Verb
@@ -55,10 +58,13 @@ var routes = []route{
 	{pattern: "GET /v1/sessions/{id}/deliverables", serve: (*Server).deliverables, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/deliverables/{call}", serve: (*Server).deliverable, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/instructions", serve: instructions, needs: session(access.SessionRead)},
-	{pattern: "GET /v1/sessions/{id}/diffs/{turn}", serve: (*Server).diff, needs: session(access.SessionRead)},
+	{pattern: "GET /v1/sessions/{id}/model-bodies", serve: modelBodyList, needs: session(access.SessionExec)},
+	{pattern: "GET /v1/sessions/{id}/model-bodies/{body}", serve: modelBody, needs: session(access.SessionExec)},
+	{pattern: "GET /v1/sessions/{id}/diffs/{turn}", serve: turnDiff, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/diff", serve: (*Server).workDiff, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/sessions/{id}/files", serve: (*Server).files, needs: session(access.SessionRead)},
 	{pattern: "GET /v1/exec/{id}", serve: (*Server).exec, needs: hostCommand},
+	{pattern: "POST /v1/tunnels/{host}/{port}", serve: (*Server).tunnel, needs: ofTunnel, strict: true},
 	{pattern: "POST /v1/messages", serve: (*Server).message, needs: folder},
 	{pattern: "POST /v1/inputs/{kind}", serve: (*Server).input, needs: folder},
 	{pattern: "POST /v1/batches", serve: (*Server).batchPage, needs: folder},
@@ -80,7 +86,10 @@ var routes = []route{
 	{pattern: "POST /v1/api-tokens", serve: (*Server).createToken, needs: ofTokens},
 	{pattern: "DELETE /v1/api-tokens/{name}", serve: (*Server).revokeToken, needs: ofTokens},
 	{pattern: "POST /v1/api-tokens/certificate", serve: (*Server).certifyToken, needs: anybody},
-	{pattern: "/", serve: (*Server).nowhere, needs: anybody},
+	{pattern: "POST /v1/slack/codes", serve: slackCode, needs: some(access.ApprovalDecide), strict: true},
+	{pattern: "GET /v1/slack/accounts", serve: slackAccounts, needs: anybody},
+	{pattern: "DELETE /v1/slack/accounts/{team}/{user}", serve: unlinkSlack, needs: anybody},
+	{pattern: "/", serve: nowhere, needs: anybody},
 }
 
 func (s *Server) routes() http.Handler {
@@ -96,7 +105,7 @@ func isOpen(r *http.Request) bool {
 	return slices.ContainsFunc(routes, func(to route) bool { return to.open && to.pattern == r.Method+" "+r.URL.Path })
 }
 
-func (s *Server) nowhere(w http.ResponseWriter, _ *http.Request) {
+func nowhere(s *Server, w http.ResponseWriter, _ *http.Request) {
 	s.fail(w, problem(http.StatusNotFound, ErrNotFound, "no such place in this version of the API"))
 }
 
@@ -145,11 +154,12 @@ func folder(r *http.Request) (need, error) {
 	if err != nil {
 		return need{}, err
 	}
-	return ownerOf(name), nil
+	owner, _ := owned.OwnerOf(name)
+	return ownerOf(owner), nil
 }
 
-func ownerOf(folder string) need {
-	owner, _ := owned.OwnerOf(folder)
+// ownerOf is what a file for a session, batch or schedule needs.
+func ownerOf(owner owned.Owner) need {
 	switch owner.Kind {
 	case owned.Batch:
 		return need{begins: access.BatchRun}

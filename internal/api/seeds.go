@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
+	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/seeds"
 )
 
@@ -42,6 +43,18 @@ func (s *Server) seed(w http.ResponseWriter, r *http.Request) {
 	bundle, err := seeds.Unpack(data)
 	if err != nil {
 		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "seed %s: %v", name, err))
+		return
+	}
+	if _, err := bundle.FollowUps(); err != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "seed %s: %v", name, err))
+		return
+	}
+	file, err := bundle.Tools()
+	if err == nil {
+		_, err = teamtool.OfSeed(file)
+	}
+	if err != nil {
+		s.fail(w, problem(http.StatusBadRequest, ErrBadInput, "seed %s: tools: %v", name, err))
 		return
 	}
 	ref, err := seeds.Save(r.Context(), s.opts.Store, name, generation, bundle)

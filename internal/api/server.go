@@ -31,9 +31,12 @@ type Options struct {
 	// TLS is required beyond unix sockets and loopback.
 	TLS *tls.Config
 	// Token is the callers' bearer token; empty means none. It is required whenever TLS is.
+	// With neither a token nor an Authority, only our own user and root are answered.
 	Token string
 	// ReadToken is another one, with which callers may only read; empty means none.
 	ReadToken string
+	// Bearers, if set, has these two tokens, which may be renewed.
+	Bearers *Bearers
 
 	Store *store.Store
 	// Chunks is the process's only chunk store; Serve opens it if nil.
@@ -42,8 +45,12 @@ type Options struct {
 	Sessions   Sessions
 	Seeds      Seeds
 	Workspaces Workspaces
+	// Hosts are those that tunnels lead to; nil means that there are no tunnels.
+	Hosts Hosts
+	// TunnelIdle is after how long without data a connection through a tunnel is ended; default an hour.
+	TunnelIdle time.Duration
 	// Authority says whose requests count, and Objects what they are about; nil lets in
-	// everybody who can connect.
+	// everybody with the token.
 	Authority Authority
 	Objects   Objects
 	// Tokens are the API tokens of programs, and Certify signs a certificate for the key of one
@@ -52,6 +59,8 @@ type Options struct {
 	Certify func(principal, key string, lifetime time.Duration) (certificate string, err error)
 	// Programs makes the routes for programs, which package httpapi has; nil means none.
 	Programs func(*Records) Programs
+	// Slack links accounts of Slack to principals; nil means that nobody decides there.
+	Slack Slack
 	// Login gives certificates to people; nil means that nobody logs in here.
 	Login Logins
 	// Access returns the access file in force; nil means that there is none.
@@ -90,9 +99,11 @@ type Server struct {
 	once   sync.Once
 	id     string // of this process, for [command.WorkerHeader]
 
-	bearers bearers
+	bearers *Bearers
 	callers *callers
 
+	archives archives
+	tunnels  *tunnels
 	mux      *http.ServeMux
 	programs Programs
 }
@@ -116,7 +127,10 @@ func Serve(opts Options) (*Server, error) {
 	if opts.Chunks == nil {
 		opts.Chunks = chunks.Open(opts.Store, chunks.Options{Logger: opts.Logger})
 	}
-	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), id: rand.Text(), bearers: bearersOf(opts)}
+	s := &Server{opts: opts, log: opts.Logger, served: make(chan struct{}), id: rand.Text(), tunnels: newTunnels()}
+	if s.bearers = opts.Bearers; s.bearers == nil {
+		s.bearers = NewBearers(opts.Token, opts.ReadToken)
+	}
 	if err := s.listen(); err != nil {
 		return nil, fmt.Errorf("serve the API on %s: %w", opts.Listen, err)
 	}
@@ -129,6 +143,7 @@ func Serve(opts Options) (*Server, error) {
 		ReadHeaderTimeout: 10 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
+		ConnContext:       s.withPeer,
 		ErrorLog:          slog.NewLogLogger(opts.Logger.Handler(), slog.LevelDebug),
 	}
 	go func() {
@@ -224,6 +239,7 @@ func (s *Server) Close() error {
 			err = s.http.Close()
 		}
 		<-s.served
+		s.tunnels.wait(ctx)
 		if s.socket != "" {
 			err = errors.Join(err, os.Remove(s.socket), s.lock.Close())
 		}
@@ -235,7 +251,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(command.WorkerHeader, s.id)
 		if s.opts.Token != "" && !s.needsNoToken(r) {
-			if err := s.bearers.check(r); err != nil {
+			if err := s.bearers.now.Load().check(r); err != nil {
 				w.Header().Set("WWW-Authenticate", "Bearer")
 				if !isOpen(r) {
 					refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
@@ -243,6 +259,11 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				failAt(s, w, r, err)
 				return
 			}
+		}
+		if err := s.peerRefused(r); err != nil {
+			refusedFor(&s.opts, nil, audit.APIRequest, pathOf(r), err)
+			failAt(s, w, r, err)
+			return
 		}
 		// A web page in a local browser can reach loopback, but cannot hide its origin.
 		if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" || !s.local && s.opts.TLS == nil && !loopbackName(r.Host) {

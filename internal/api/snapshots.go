@@ -187,7 +187,7 @@ func (s *Server) deleteSnapshot(w http.ResponseWriter, r *http.Request) {
 func dropSnapshot(ctx context.Context, s *Server, id string) (snapshots.Manifest, error) {
 	m, err := s.manifest(ctx, id)
 	if err == nil {
-		err = s.mayDelete(ctx, m)
+		err = mayDelete(ctx, s, m)
 	}
 	if err == nil {
 		err = snapshots.Drop(ctx, s.opts.Store, id, s.holds)
@@ -228,7 +228,7 @@ func unasked(err error) error {
 		hinted("try again when a worker of the session's zone answers")
 }
 
-func (s *Server) mayDelete(ctx context.Context, m snapshots.Manifest) error {
+func mayDelete(ctx context.Context, s *Server, m snapshots.Manifest) error {
 	if m.Newer() {
 		return snapshots.ErrNewer
 	}

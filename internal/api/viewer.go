@@ -46,10 +46,14 @@ type viewer struct {
 	flush   func() error
 	follow  bool // until the session has closed, not only to the newest entry
 
+	hub *Hub // nil means that there are few viewers
+
 	next   int64 // seq to show
 	seen   []seenEntry
 	pos    map[string]int64 // shown text of running items
 	states int
+	finds  int       // as in the topic
+	reads  bool      // the next look at the store is for all who have shown as much
 	quiet  int       // reads without news, in a row
 	looked time.Time // last read of the store
 	trouble
@@ -76,6 +80,10 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 	poll := time.NewTimer(pollAway)
 	defer poll.Stop()
 	look, states := true, 0
+	if v.hub != nil && v.follow {
+		v.hub.followers.Add(1)
+		defer v.hub.followers.Add(-1)
+	}
 	for {
 		changed, moved, err := v.fromMemory()
 		if err != nil {
@@ -87,12 +95,19 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 		}
 		if behind := v.behind() > 0; look || behind && time.Since(v.looked) > pollSoon {
 			moved, over, err := v.look(ctx)
+			if v.reads && (moved || over) {
+				v.topic.found()
+			}
+			v.reads = false
 			if err != nil || over {
 				return err
 			}
 			if moved {
 				v.quiet, look = 0, true
 				continue // memory may have the next entries
+			}
+			if v.trouble.last != nil {
+				v.topic.unconfirmed()
 			}
 			look = false
 			v.quiet++
@@ -103,6 +118,10 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 			poll.Reset(pollAway) // a pump was attached or detached
 		}
 		states = v.states
+		if v.foundSince() {
+			look = true
+			continue
+		}
 		if err := v.flush(); err != nil {
 			return err
 		}
@@ -110,13 +129,64 @@ func (v *viewer) run(ctx context.Context, alive time.Duration) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case <-changed:
+			if err := v.rest(ctx); err != nil {
+				return err
+			}
 		case <-poll.C:
-			look = true
+			if wait := v.topic.confirmed(v.next, time.Now()); v.follow && wait > 0 {
+				poll.Reset(wait)
+			} else {
+				look, v.reads = true, v.follow
+			}
 		case <-keepalive.C:
 			if err := v.emit(Event{Kind: KindAlive}); err != nil {
 				return err
 			}
 		}
+	}
+}
+
+// foundSince reports whether a read for all found something since this viewer last asked.
+func (v *viewer) foundSince() bool {
+	v.topic.mu.Lock()
+	defer v.topic.mu.Unlock()
+	since := v.topic.finds != v.finds
+	v.finds = v.topic.finds
+	return since
+}
+
+const (
+	// fewViewers follow without a rest.
+	fewViewers = 100
+	// restEach is the rest for each viewer of the worker, and longestRest bounds it.
+	restEach    = 200 * time.Microsecond
+	longestRest = 250 * time.Millisecond
+)
+
+// restOf returns how long a viewer waits after news before it looks at what there is. Where many
+// follow, each write then has several words, so that the worker keeps up.
+func restOf(followers int64) time.Duration {
+	if followers <= fewViewers {
+		return 0
+	}
+	return min(time.Duration(followers)*restEach, longestRest)
+}
+
+func (v *viewer) rest(ctx context.Context) error {
+	if v.hub == nil {
+		return nil
+	}
+	d := restOf(v.hub.followers.Load())
+	if d == 0 {
+		return nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"fairlead.dev/fairlead/internal/command"
+	"fairlead.dev/fairlead/internal/passkey"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -41,7 +43,14 @@ const (
 	CredentialRevive = "credential.revive" // a suspect or dead seed was seen to work
 	CertificateIssue = "certificate.issue" // a worker signed a certificate for a person or an API token
 	ConsoleLogin     = "console.login"     // a person logged in at the console
+	PasskeyAdd       = "passkey.add"       // a person registered a passkey at the console
+	PasskeyRemove    = "passkey.remove"    // a person removed one
+	SlackLink        = "slack.link"        // an account of Slack was linked to a person
+	SlackUnlink      = "slack.unlink"      // that was ended
+	SlackDecide      = "slack.decide"      // a click in Slack became a decision
 	APIRequest       = "api.request"       // a request to a worker that needs no right
+	ModelAsk         = "model.ask"         // somebody asked the model gateway of a session
+	BudgetChange     = "budget.change"     // the budget of a seed or a tenant is another one in the configuration of a worker
 	Omitted          = "audit.omitted"     // records that were too many are not kept, but counted
 )
 
@@ -76,6 +85,8 @@ type Decision struct {
 	Signature string `json:"signature,omitempty"`
 	// Cut says that the signature is too long for a record: then it is its digest.
 	Cut bool `json:"cut,omitempty"`
+	// Passkey is an assertion with which the person proved who they are, of Message.
+	Passkey *protocol.Passkey `json:"passkey,omitempty"`
 }
 
 // bounded returns the decision with texts that a record has room for.
@@ -87,12 +98,15 @@ func (d Decision) bounded() *Decision {
 	if len(d.Signature) > maxSignature {
 		d.Signature, d.Cut = digest(d.Signature), true
 	}
+	if d.Passkey != nil && passkey.Bounded(*d.Passkey) != nil {
+		d.Passkey = nil
+	}
 	return &d
 }
 
-// proven reports whether the approver's signature is of what the record says.
+// proven reports whether the approver's signature and the passkey are of what the record says.
 func (d *Decision) proven() error {
-	if d == nil || d.Signature == "" || d.Cut {
+	if d == nil || d.Passkey == nil && (d.Signature == "" || d.Cut) {
 		return nil
 	}
 	var said sshsig.Decision
@@ -101,6 +115,14 @@ func (d *Decision) proven() error {
 	}
 	if said.Approval != d.Approval || said.Digest != d.Digest || said.Outcome != d.Outcome || said.Scope != cmp.Or(d.Scope, "once") {
 		return errors.New("its approver signed another decision")
+	}
+	if d.Passkey != nil {
+		if err := passkey.Proves(*d.Passkey, []byte(d.Message)); err != nil {
+			return fmt.Errorf("its passkey: %w", err)
+		}
+	}
+	if d.Signature == "" || d.Cut {
+		return nil
 	}
 	if _, err := sshsig.Holds([]byte(d.Signature), nil, sshsig.Namespace, []byte(d.Message)); err != nil {
 		return fmt.Errorf("the approver's signature is not of its message: %w", err)

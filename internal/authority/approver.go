@@ -13,10 +13,15 @@ import (
 
 type revokedKey struct{}
 
-// RevokedApprover says why the signature of an approver in a decision does not count now, or
-// returns "". It reads a file of the worker, so it is for validators and recorded side effects.
+// RevokedApprover says why the signature of an approver in a decision, or the passkey of its
+// sender, does not count now, or returns "". It is for workers without a keeper, where everybody is
+// the owner of the stack. It reads a file of the worker, so it is for validators and recorded side effects.
 // args is the command without its auth.
 func RevokedApprover(ctx workflow.Context, name string, args []byte) string {
+	known, _ := ctx.Value(passkeysKey{}).(Passkeys)
+	if why := wrongPasskey(name, args, "", known, nil); why != "" {
+		return why
+	}
 	k, _ := ctx.Value(revokedKey{}).(*Keeper)
 	if k == nil {
 		return ""
@@ -29,10 +34,13 @@ func RevokedApprover(ctx workflow.Context, name string, args []byte) string {
 
 const notCounted = "the approver's signature in it does not count: "
 
-// SignedByApprover reports whether a command is a decision with the signature of an approver.
+// SignedByApprover reports whether a command is a decision with the signature of an approver, or
+// with a passkey.
 //
 //workflowcheck:ignore // a pure function of its arguments
-func SignedByApprover(name string, args []byte) bool { return len(approvers(name, args)) > 0 }
+func SignedByApprover(name string, args []byte) bool {
+	return len(approvers(name, args)) > 0 || len(proofs(name, args)) > 0
+}
 
 // revokedApprover says why the signature of an approver in a decision does not count any
 // more, or returns "". The session verifies the signature, by the policy with which it began.

@@ -82,6 +82,9 @@ func (k *Keeper) Judge(c Command) Verdict {
 	if why := revokedApprover(c.Name, signed.Args, a); why != "" {
 		v.Refused, v.Binding = notCounted+why, ""
 	}
+	if why := wrongPasskey(c.Name, signed.Args, signed.Principal, k.knownPasskeys(), a); why != "" && v.Refused == "" {
+		v.Refused, v.Binding = why, ""
+	}
 	return v
 }
 

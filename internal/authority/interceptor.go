@@ -19,9 +19,6 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// keptFor is how old the start of a workflow may be, if no worker was up.
-const keptFor = 24 * time.Hour
-
 // Interceptor gives workflows the keeper of their worker, and refuses updates and starts
 // that nobody may give. Every worker has it, also one whose keeper is nil, since it records
 // what it decides: two events in the history of each workflow that a person starts.
@@ -39,6 +36,8 @@ type Options struct {
 	Store func(audit.Batch) bool
 	// Revoked says which approvers' keys are revoked, where there is no keeper.
 	Revoked *Keeper
+	// Passkeys are those of the owner, where there is no keeper.
+	Passkeys Passkeys
 	// Leave fails the task, by a panic, if this worker does not know all of the input of a
 	// workflow. It is called after the start is accepted, before anything is done for it.
 	Leave func(ctx workflow.Context, args []any)
@@ -70,6 +69,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 	ctx = workflow.WithValue(ctx, keeperKey{}, g.keeper)
 	ctx = workflow.WithValue(ctx, refusedKey{}, g.opts.Refused)
 	ctx = workflow.WithValue(ctx, revokedKey{}, cmp.Or(g.keeper, g.opts.Revoked))
+	ctx = workflow.WithValue(ctx, passkeysKey{}, g.opts.Passkeys)
 	ctx = workflow.WithValue(ctx, labelsKey{}, g.hosts)
 	ctx = workflow.WithValue(ctx, gatedKey{}, g)
 	info := workflow.GetInfo(ctx)
@@ -100,7 +100,7 @@ func (g *gated) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteWor
 			if g.keeper != nil && r.class == Either && origin == payload.FromWorker {
 				return g.keeper.Sent(access.Worker)
 			}
-			v := g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, keptFor, claimsHost)
+			v := g.judge(command.Start, info.WorkflowExecution.ID, name, r.verb, in.Args, command.KeptFor, claimsHost)
 			v.User = g.user()
 			return v
 		}).Get(&v)

@@ -40,6 +40,8 @@ type Keeper struct {
 	toldAt  time.Time // when the log said so
 	tokens  Tokens
 
+	passkeys Passkeys
+
 	onLoad func(digest string, data []byte) error
 	loaded []version // that onLoad has not taken, the oldest first
 	giving bool      // to onLoad

@@ -212,12 +212,13 @@ func visibility(err error) Finding {
 	return f
 }
 
-// commands is never bad: without worker commands everything works, and some of it later.
+// commands is never bad: without worker commands, workers follow the histories of sessions with a
+// running turn instead.
 func commands(has *namespacepb.NamespaceInfo_Capabilities) Finding {
 	f := Finding{Name: "commands", OK: true, Detail: "workers hear of an interrupt at once"}
 	if !has.GetWorkerCommands() {
-		f.Detail = "workers hear of an interrupt, a steer or a decision with their next heartbeat, within about 4 s"
-		f.Hint = "for less, set frontend.WorkerCommandsEnabled and system.enableCancelActivityWorkerCommand to true in the server's dynamic configuration"
+		f.Detail = "workers follow the history of each session that runs a turn, to hear of an interrupt at once"
+		f.Hint = "to save them that, set frontend.WorkerCommandsEnabled and system.enableCancelActivityWorkerCommand to true in the server's dynamic configuration"
 	}
 	return f
 }

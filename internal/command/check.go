@@ -24,6 +24,9 @@ var (
 // MaxSkew is how far clocks may be apart.
 const MaxSkew = 5 * time.Minute
 
+// KeptFor is how long a command counts, beside MaxSkew, that Temporal keeps until a worker takes it.
+const KeptFor = 24 * time.Hour
+
 // A Received command is to be checked.
 type Received struct {
 	Workflow, Name string

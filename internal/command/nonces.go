@@ -15,7 +15,7 @@ const (
 	maxFloors  = 200
 	// Remembered is for how long a command is remembered. Older ones are refused by their
 	// time: see Received.Waited, which is a day at most.
-	Remembered = 24*time.Hour + 2*MaxSkew
+	Remembered = KeptFor + 2*MaxSkew
 )
 
 // Nonces remembers commands, so that each counts once. Its JSON is part of carried states.

@@ -14,6 +14,7 @@ import (
 
 	"filippo.io/age"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/secretfile"
 	"fairlead.dev/fairlead/internal/teamtool"
 )
@@ -56,6 +57,8 @@ func (c *Config) check() []Problem {
 		add("api.read_token_file", "without api.token_file, the API needs no token: set that, too")
 	}
 	p = append(p, c.checkConsole()...)
+	p = append(p, c.checkModels()...)
+	p = append(p, c.checkEgress()...)
 	if c.TokenFile != "" && c.Authority != AuthorityRequired {
 		add("token_file", "an API token is only used with authority: required")
 	}
@@ -96,6 +99,9 @@ func (c *Config) check() []Problem {
 	}
 	if !slices.Contains([]string{"refuse", "allow"}, c.Seeds.Unprotected) {
 		add("seeds.unprotected", "%q is neither refuse nor allow", shorten(c.Seeds.Unprotected))
+	}
+	if !slices.Contains([]string{protocol.CredentialsPlanted, protocol.CredentialsGateway}, c.Seeds.Credentials) {
+		add("seeds.credentials", "%q is neither planted nor gateway", shorten(c.Seeds.Credentials))
 	}
 	if c.Limits.Pumps < 1 || c.Limits.Pumps > 100_000 {
 		add("limits.pumps", "%d is not between 1 and 100000", c.Limits.Pumps)
@@ -157,6 +163,7 @@ func (c *Config) check() []Problem {
 	}
 	p = append(p, c.checkTimeouts()...)
 	p = append(p, c.checkMetrics()...)
+	p = append(p, c.checkTraces()...)
 	if c.Identity != "" && !identityPattern.MatchString(c.Identity) {
 		add("identity", "%q is not a worker's name: letters, digits, dot, dash and underscore", shorten(c.Identity))
 	}
@@ -229,6 +236,20 @@ func (c *Config) checkMetrics() (p []Problem) {
 	if m.Pprof && !m.Loopback() {
 		// A token would cross the network in the clear.
 		p = append(p, c.at("metrics.pprof", "everybody who reaches %s could profile the worker: let metrics.listen be loopback (from elsewhere: ssh -L), or set pprof to false", m.Listen))
+	}
+	return p
+}
+
+func (c *Config) checkTraces() (p []Problem) {
+	t := c.Traces
+	if t.Endpoint != "" {
+		u, err := url.Parse(t.Endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+			p = append(p, c.at("traces.endpoint", "%q is not the http or https URL of a collector, without a user (headers come from OTEL_EXPORTER_OTLP_HEADERS)", shorten(t.Endpoint)))
+		}
+	}
+	if !(t.Sample >= 0 && t.Sample <= 1) {
+		p = append(p, c.at("traces.sample", "%v is not a share between 0 and 1", t.Sample))
 	}
 	return p
 }
@@ -357,7 +378,7 @@ func (c *Config) CheckFiles() error {
 	var p []Problem
 	add := func(key, format string, args ...any) { p = append(p, c.at(key, format, args...)) }
 	secret := func(key, path string) {
-		if err := checkSecretFile(path); err != nil {
+		if err := CheckSecretFile(path); err != nil {
 			add(key, "%v", err)
 		}
 	}
@@ -430,7 +451,7 @@ func (c *Config) CheckFiles() error {
 	plain("instructions", c.Instructions)
 	for _, w := range c.Tools.Webhooks {
 		secret("tools.webhooks", w.SecretFile)
-		if _, err := teamtool.ReadSecrets(w.SecretFile); err != nil && checkSecretFile(w.SecretFile) == nil {
+		if _, err := teamtool.ReadSecrets(w.SecretFile); err != nil && CheckSecretFile(w.SecretFile) == nil {
 			add("tools.webhooks", "%v", err)
 		}
 	}
@@ -439,14 +460,15 @@ func (c *Config) CheckFiles() error {
 			continue
 		}
 		secret("tools.activities", q.KeyFile)
-		if _, err := teamtool.ReadQueueKeys(q.KeyFile); err != nil && checkSecretFile(q.KeyFile) == nil {
+		if _, err := teamtool.ReadQueueKeys(q.KeyFile); err != nil && CheckSecretFile(q.KeyFile) == nil {
 			add("tools.activities", "%v", err)
 		}
 	}
 	return newError(c.path, append(p, c.checkLoginFiles()...))
 }
 
-func checkSecretFile(path string) error {
+// CheckSecretFile returns an error unless a file can be read by this process and by nobody else.
+func CheckSecretFile(path string) error {
 	info, err := os.Stat(path)
 	switch {
 	case err != nil:

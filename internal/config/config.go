@@ -1,6 +1,7 @@
 package config
 
 import (
+	"net/url"
 	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
@@ -18,12 +19,15 @@ type Config struct {
 	Log       Log       `yaml:"log"`
 	Limits    Limits    `yaml:"limits"`
 	Metrics   Metrics   `yaml:"metrics"`
+	Traces    Traces    `yaml:"traces"`
 	Seeds     Seeds     `yaml:"seeds"`
 	Deliver   Deliver   `yaml:"deliver"`
 	Snapshots Snapshots `yaml:"snapshots"`
 	Hosts     Hosts     `yaml:"hosts"`
 	Bounds    Bounds    `yaml:"bounds"`
 	Tools     Tools     `yaml:"tools"`
+	Models    Models    `yaml:"models"`
+	Egress    Egress    `yaml:"egress"`
 	// Notifications is the file of a worker with the rules by which people are told of events.
 	Notifications string `yaml:"notifications"`
 	// Instructions is the file with the organisation's instructions for codex, with which
@@ -206,6 +210,36 @@ type Metrics struct {
 	// Hosts are more names by which the metrics are reached. localhost, IP addresses, the
 	// machine's name and, beyond loopback, names without a dot need not be listed.
 	Hosts []string `yaml:"hosts"`
+	// Fleet also serves numbers of the whole namespace, for which the worker asks Temporal once a
+	// minute while somebody reads the metrics.
+	Fleet bool `yaml:"fleet"`
+}
+
+// Traces says where ctl and workers send spans of what they do; without an endpoint nowhere.
+type Traces struct {
+	// Endpoint is the http or https URL of a collector that takes OTLP over HTTP. Without a path,
+	// /v1/traces is meant.
+	Endpoint string `yaml:"endpoint"`
+	// Sample is the share of traces that are sent, above 0 and at most 1; 0 is a tenth. A trace that
+	// another program began is sent if that program sends it.
+	Sample float64 `yaml:"sample"`
+}
+
+// URL is where spans are sent.
+func (t Traces) URL() string {
+	if u, err := url.Parse(t.Endpoint); err == nil && (u.Path == "" || u.Path == "/") {
+		u.Path = "/v1/traces"
+		return u.String()
+	}
+	return t.Endpoint
+}
+
+// Share is the share of traces that are sent.
+func (t Traces) Share() float64 {
+	if t.Sample == 0 {
+		return 0.1
+	}
+	return t.Sample
 }
 
 // Seeds configures the care of logins.
@@ -222,6 +256,9 @@ type Seeds struct {
 	// Unprotected says whether a session with a seed is refused or allowed on a host where
 	// codex cannot keep commands from reading the credential.
 	Unprotected string `yaml:"unprotected"`
+	// Credentials is how sessions get the credential if neither they nor their seed say it:
+	// planted, or gateway wherever the model gateway can serve them.
+	Credentials string `yaml:"credentials"`
 }
 
 // Deliver bounds the files that codex may deliver.
@@ -258,6 +295,68 @@ type Webhook struct {
 	SecretFile string `yaml:"secret_file"`
 }
 
+// Egress says what commands of sessions may reach through workers at most. Every worker needs the same.
+type Egress struct {
+	// Allow has HOST:PORT and *.HOST:PORT. Without any, no session may reach anything.
+	Allow []string `yaml:"allow"`
+	// Private are addresses that may be reached although they are not public, as ADDRESS/BITS.
+	Private []string `yaml:"private"`
+}
+
+// Models says what models cost, for budgets in money. Every worker needs the same.
+type Models struct {
+	// Currency is for display only.
+	Currency string `yaml:"currency"`
+	// Unknown says what a budget in money does with a model that has no price: refuse, or free, so
+	// that it costs nothing.
+	Unknown string `yaml:"unknown"`
+	// Prices are by the name of the model, or by its beginning and a star.
+	Prices map[string]Price `yaml:"prices"`
+	// Budgets bound what all sessions with a seed, or of a tenant, use together.
+	Budgets []ModelBudget `yaml:"budgets"`
+	// SessionRequests are those that each session may begin in a minute; 0 means no bound.
+	SessionRequests int64 `yaml:"session_requests"`
+	// Bodies are kept for debugging.
+	Bodies ModelBodies `yaml:"bodies"`
+}
+
+// ModelBodies says whether workers keep what codex asks the model gateway and what it gets.
+type ModelBodies struct {
+	// Keep is for how long; 0 means that nothing is kept.
+	Keep time.Duration `yaml:"keep"`
+	// Bytes bounds what is kept of a request, and of an answer.
+	Bytes int64 `yaml:"bytes"`
+	// SessionBytes bounds what is kept of a session: the oldest goes first.
+	SessionBytes int64 `yaml:"session_bytes"`
+}
+
+// A ModelBudget bounds a seed or a tenant; what is zero is no bound.
+type ModelBudget struct {
+	Seed   string `yaml:"seed"`
+	Tenant string `yaml:"tenant"`
+	// Every is day or month, by the calendar of UTC; empty means that the budget never begins anew.
+	Every string `yaml:"every"`
+	// Money is a decimal.
+	Money  string `yaml:"money"`
+	Tokens int64  `yaml:"tokens"` // input and output
+	// Requests are those that may begin in a minute.
+	Requests int64 `yaml:"requests"`
+}
+
+// A Price is what a million tokens cost. Cached is that of input which the provider had in its
+// cache; without it, Input counts.
+type Price struct {
+	Input  float64  `yaml:"input"`
+	Cached *float64 `yaml:"cached"`
+	Output float64  `yaml:"output"`
+}
+
+// Values of Models.Unknown.
+const (
+	UnknownRefuse = "refuse"
+	UnknownFree   = "free"
+)
+
 // Snapshots says which snapshots the workers of a store keep.
 type Snapshots struct {
 	// Keep is how many newest snapshots of each session are kept.
@@ -288,6 +387,9 @@ type Bounds struct {
 	Sandbox string `yaml:"sandbox"`
 	// ApprovalPolicies are those that are allowed; empty means all.
 	ApprovalPolicies []string `yaml:"approval_policies"`
+	// Credentials are the ways in which sessions may get the credential of their seed; empty means
+	// all.
+	Credentials []string `yaml:"credentials"`
 	// What is false is not allowed; nil is true.
 	Hooks        *bool `yaml:"hooks"`
 	Network      *bool `yaml:"network"`
@@ -303,6 +405,7 @@ type HostBounds struct {
 	Labels           map[string]string `yaml:"labels"`
 	Sandbox          string            `yaml:"sandbox"`
 	ApprovalPolicies []string          `yaml:"approval_policies"`
+	Credentials      []string          `yaml:"credentials"`
 	Hooks            *bool             `yaml:"hooks"`
 	Network          *bool             `yaml:"network"`
 	ForwardAgent     *bool             `yaml:"forward_agent"`
@@ -312,14 +415,14 @@ type HostBounds struct {
 
 // Ceiling returns the bounds of all hosts.
 func (b Bounds) Ceiling() protocol.Ceiling {
-	return HostBounds{Sandbox: b.Sandbox, ApprovalPolicies: b.ApprovalPolicies, Hooks: b.Hooks, Network: b.Network,
+	return HostBounds{Sandbox: b.Sandbox, ApprovalPolicies: b.ApprovalPolicies, Credentials: b.Credentials, Hooks: b.Hooks, Network: b.Network,
 		ForwardAgent: b.ForwardAgent, Dir: b.Dir, Exec: b.Exec}.Ceiling()
 }
 
 // Ceiling returns the bounds without the labels.
 func (h HostBounds) Ceiling() protocol.Ceiling {
 	no := func(allowed *bool) bool { return allowed != nil && !*allowed }
-	return protocol.Ceiling{Sandbox: h.Sandbox, ApprovalPolicies: h.ApprovalPolicies, NoHooks: no(h.Hooks), NoNetwork: no(h.Network),
+	return protocol.Ceiling{Sandbox: h.Sandbox, ApprovalPolicies: h.ApprovalPolicies, Credentials: h.Credentials, NoHooks: no(h.Hooks), NoNetwork: no(h.Network),
 		NoForwardAgent: no(h.ForwardAgent), NoDir: no(h.Dir), NoExec: no(h.Exec)}
 }
 
@@ -342,9 +445,11 @@ func Default() *Config {
 		Codex:     Codex{Version: CodexVersion},
 		Log:       Log{Format: "json", Level: "info"},
 		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
-		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, UsageEndpoint: UsageEndpoint, Maintain: time.Hour, Unprotected: "refuse"},
+		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, UsageEndpoint: UsageEndpoint, Maintain: time.Hour, Unprotected: "refuse", Credentials: protocol.CredentialsPlanted},
 		Login:     defaultLogin(),
 		Console:   Console{Lifetime: 12 * time.Hour},
+		Metrics:   Metrics{Fleet: true},
+		Models:    Models{Currency: "USD", Unknown: UnknownRefuse, Bodies: ModelBodies{Bytes: 1 << 20, SessionBytes: 64 << 20}},
 		Deliver:   Deliver{MaxBytes: 64 << 20, SessionBytes: 1 << 30, SessionCalls: 1000},
 		Snapshots: Snapshots{Keep: 10, MaxBytes: 20 << 30, Prune: 24 * time.Hour},
 		Hosts:     Hosts{Check: 6 * time.Hour, Leftovers: 6 * time.Hour},

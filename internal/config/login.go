@@ -73,7 +73,7 @@ func (c *Config) checkLoginFiles() (p []Problem) {
 	case path == "":
 		p = append(p, c.at("login.certificate_key", "missing: make one with `ssh-keygen -t ed25519 -N ''`, and list its public key under authorities in the access file"))
 	default:
-		if err := checkSecretFile(path); err != nil {
+		if err := CheckSecretFile(path); err != nil {
 			p = append(p, c.at("login.certificate_key", "%v", err))
 		}
 	}

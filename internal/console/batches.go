@@ -12,6 +12,7 @@ import (
 type batchList struct {
 	Batches []protocol.BatchView
 	Next    string // query of the next page
+	May     bool
 }
 
 // batches lists batches, the newest first.
@@ -27,7 +28,7 @@ func (v *visit) batches() error {
 	if err := v.get("/v1/batches?"+q.Encode(), &page); err != nil {
 		return err
 	}
-	list := batchList{Batches: page.Items}
+	list := batchList{Batches: page.Items, May: v.may(access.BatchRun, "")}
 	if page.Cursor != "" {
 		list.Next = "/batches?" + url.Values{"cursor": {page.Cursor}}.Encode()
 	}

@@ -64,7 +64,7 @@ func (v *visit) confirm(here string, c change) error {
 	}
 	q := c.Question
 	ask := func(p *Problem, status int) error {
-		q.Key = newKey()
+		q.Key = v.keyAfter(p)
 		for i, f := range q.Fields {
 			q.Fields[i].Is = v.r.PostForm.Get(f.Name)
 		}

@@ -17,6 +17,8 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/login"
+	"fairlead.dev/fairlead/internal/passkey"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // An API answers requests for people; *[api.Server] implements it.
@@ -28,11 +30,14 @@ type API interface {
 	Admits(p api.Person) error
 	// LoggedIn records a login or, with err, that it was refused.
 	LoggedIn(p api.Person, how string, err error)
+	// Recorded puts on record what the console did for a person or, with err, that it was refused.
+	Recorded(p api.Person, verb, object, reason string, err error)
 }
 
 // Options configure a Console.
 type Options struct {
 	API   API
+	Inbox Inbox
 	Store Blobs
 	// Hosts are the names and addresses that requests may be for, with ports.
 	Hosts []string
@@ -48,7 +53,17 @@ type Options struct {
 	Login *login.Browser
 	// Lifetime is how long a login counts; default 12 h.
 	Lifetime time.Duration
-	Logger   *slog.Logger
+	// Passkeys keep people's passkeys; nil means that there are none.
+	Passkeys *passkey.Book
+	// Challenge returns the challenge for a decision, which a passkey signs.
+	Challenge func(protocol.Approval, protocol.Decide) ([]byte, error)
+	// Looking is told who has the inbox open; nil means that nobody asks.
+	Looking *Looking
+	// Owner is whom notification rules name where people have no principals.
+	Owner string
+	// Slots returns what a zone had in the last hours, the oldest first; nil means that nobody knows.
+	Slots  func(zone string) []SlotSample
+	Logger *slog.Logger
 }
 
 // A Console serves the pages.
@@ -57,8 +72,12 @@ type Console struct {
 	logins *scs.SessionManager
 	links  *links
 	watch  *watch
+	seqs   seqs
 	mux    *http.ServeMux
 	guard  *http.CrossOriginProtection
+
+	site     passkey.Site // where passkeys count
+	siteless error        // why none do
 }
 
 // maxForm bounds what a form may send, in bytes. A prompt is the longest part.
@@ -79,6 +98,8 @@ func New(o Options) *Console {
 	c.logins = newLogins(o)
 	c.links = &links{key: o.Link, store: o.Store, now: time.Now}
 	c.watch = &watch{}
+	c.site, c.siteless = passkey.SiteOf(o.URL)
+	templates()
 	c.routes()
 	return c
 }
@@ -96,8 +117,9 @@ func (c *Console) routes() {
 	page("GET /live", (*visit).live)
 	page("GET /approvals/{id}", (*visit).approval)
 	page("POST /approvals/{id}/decision", (*visit).decide)
+	page("POST /approvals/{id}/passkey", ofPasskeys(passkeyVisit.ask))
 	page("GET /sessions", (*visit).sessions)
-	page("GET /sessions/new", (*visit).newSession)
+	page("GET /sessions/new", aSession.form())
 	page("POST /sessions", (*visit).startSession)
 	page("GET /sessions/{id}", (*visit).session)
 	page("GET /sessions/{id}/entries", (*visit).entries)
@@ -110,10 +132,14 @@ func (c *Console) routes() {
 	page("GET /sessions/{id}/delivered/{call}", (*visit).delivered)
 	page("POST /sessions/{id}/{act}", (*visit).tell)
 	page("GET /batches", (*visit).batches)
+	page("GET /batches/new", aBatch.form("window", "20"))
+	page("POST /batches", (*visit).startBatch)
 	page("GET /batches/{id}", (*visit).batch)
 	page("GET /batches/{id}/cancel", (*visit).cancelBatch)
 	page("POST /batches/{id}/cancel", (*visit).cancelBatch)
 	page("GET /schedules", (*visit).schedules)
+	page("GET /schedules/new", aSchedule.form("how", "cron", "overlap", "skip", "tz", "UTC"))
+	page("POST /schedules", (*visit).createSchedule)
 	page("GET /schedules/{name}", (*visit).schedule)
 	page("GET /schedules/{name}/{act}", (*visit).scheduleAct)
 	page("POST /schedules/{name}/{act}", (*visit).scheduleAct)
@@ -124,6 +150,10 @@ func (c *Console) routes() {
 	page("GET /seeds", (*visit).seeds)
 	page("GET /seeds/{name}", (*visit).seed)
 	page("GET /audit", (*visit).audit)
+	page("GET /passkeys", ofPasskeys(passkeyVisit.list))
+	page("POST /passkeys", ofPasskeys(passkeyVisit.add))
+	page("GET /passkeys/remove", ofPasskeys(passkeyVisit.remove))
+	page("POST /passkeys/remove", ofPasskeys(passkeyVisit.remove))
 	page("/", (*visit).nowhere)
 }
 
@@ -258,6 +288,7 @@ var places = []place{
 	{"hosts", "/hosts", "Hosts", access.HostRead},
 	{"seeds", "/seeds", "Seeds", access.SeedRead},
 	{"audit", "/audit", "Audit", access.AuditRead},
+	{"passkeys", "/passkeys", "Passkeys", ""},
 }
 
 func (v *visit) show(status int, name, title, here, live string, body any) error {
@@ -267,6 +298,9 @@ func (v *visit) show(status int, name, title, here, live string, body any) error
 func (v *visit) showWith(p *Problem, status int, name, title, here, live string, body any) error {
 	f := frame{Title: title, Here: here, Live: live, Who: v.who.Principal, In: true, Problem: p, Body: body, Now: time.Now()}
 	for _, at := range places {
+		if at.Name == "passkeys" && v.opts.Passkeys == nil {
+			continue
+		}
 		if at.Verb == "" || v.may(at.Verb, "") {
 			f.Places = append(f.Places, at)
 		}
@@ -289,7 +323,7 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, v *visit, p *P
 
 func render(w http.ResponseWriter, r *http.Request, status int, name string, f frame) error {
 	var b bytes.Buffer
-	if err := templates[name].ExecuteTemplate(&b, "page", f); err != nil {
+	if err := templates()[name].ExecuteTemplate(&b, "page", f); err != nil {
 		return err
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -3,14 +3,18 @@
 //
 //	GET  /                        the inbox: approvals that wait for a person
 //	GET  /approvals/{id}          the card of one; POST …/decision decides it
+//	POST /approvals/{id}/passkey  what the browser asks a passkey for a decision
 //	GET  /sessions                the list of sessions; POST starts one
 //	GET  /sessions/{id}           the page of one; POST …/{act} commands it
 //	GET  /batches, /batches/{id}  batches and how far they are; …/cancel asks, and then cancels
+//	GET  /batches/new             the form of one; POST /batches starts it
 //	GET  /schedules…              schedules; …/{act} asks, and then changes one
+//	GET  /schedules/new           the form of one; POST /schedules creates it
 //	GET  /hosts, /hosts/{name}    hosts, zones and slots; …/{act} asks, and then changes a host
 //	GET  /seeds, /seeds/{name}    seeds: health, use and holders
 //	GET  /sessions/{id}/snapshots what is kept of one; …/fork and …/restore ask, and then go on from it
 //	GET  /audit                   audit records
+//	GET  /passkeys                the person's passkeys; POST adds one, …/remove asks, and then removes one
 //	GET  /login…                  login by the issuer, or by the one-time link of `ctl ui`
 //
 // # Parts

@@ -17,9 +17,15 @@ import (
 type hostList struct {
 	Zone  string
 	Hosts []protocol.HostView
-	Pools []protocol.PoolView // of those who may read all of a zone
+	Pools []poolRow // of those who may read all of a zone
 	Queue []protocol.PoolWaiter
 	More  bool
+}
+
+// A poolRow is a zone with its slots, now and over time.
+type poolRow struct {
+	protocol.PoolView
+	Over *slotGraph // nil if nobody keeps it
 }
 
 // hosts lists the hosts of a zone, and the zones with their slots.
@@ -40,8 +46,13 @@ func (v *visit) hosts() error {
 	if err := v.get("/v1/pools?limit=500", &pools); err != nil && !errors.As(err, &p) {
 		return err
 	}
-	list.Pools = pools.Items
-	for _, pool := range list.Pools {
+	for _, pool := range pools.Items {
+		row := poolRow{PoolView: pool}
+		if v.opts.Slots != nil {
+			now := time.Now()
+			row.Over = graphOf(append(v.opts.Slots(pool.Zone), SlotSample{now, pool.Slots, pool.Used, pool.Waiting}), now)
+		}
+		list.Pools = append(list.Pools, row)
 		if pool.Zone == list.Zone || list.Zone == "" && len(list.Hosts) > 0 && pool.Zone == list.Hosts[0].Zone {
 			list.Queue = pool.Queue
 		}

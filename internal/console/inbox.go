@@ -24,7 +24,11 @@ type card struct {
 	Decides, Whole bool
 	Key            string // of the form
 	Alone          bool   // the page is about this card
+	Keyed          bool   // the person has a passkey for it
 }
+
+// HighRisk reports whether the policy wants a passkey of who accepts it.
+func (c card) HighRisk() bool { return c.Ruling != nil && c.Ruling.Risk == protocol.RiskHigh }
 
 // Open reports whether the approval waits for a decision.
 func (c card) Open() bool { return c.State == protocol.ApprovalOpen }
@@ -104,7 +108,9 @@ func (v *visit) cards(session string) (cards []card, more int, err error) {
 }
 
 func (v *visit) card(ap protocol.Approval, of protocol.SessionView) card {
-	return card{Approval: ap, Host: of.Host, Sandbox: of.Options["sandbox"], Decides: v.may(access.ApprovalDecide, ap.Session), Whole: !ap.Truncated, Key: newKey()}
+	c := card{Approval: ap, Host: of.Host, Sandbox: of.Options["sandbox"], Decides: v.may(access.ApprovalDecide, ap.Session), Whole: !ap.Truncated, Key: newKey()}
+	c.Keyed = c.HighRisk() && c.Open() && c.Decides && len(passkeyVisit{v}.usable()) > 0
+	return c
 }
 
 // views asks the sessions of approvals, several at a time. One that does not answer is left
@@ -188,13 +194,14 @@ func (v *visit) decide() error {
 
 // A decision is the body of a decision.
 type decision struct {
-	Digest      string          `json:"digest"`
-	Outcome     string          `json:"outcome"`
-	Scope       string          `json:"scope,omitempty"`
-	Reason      string          `json:"reason,omitempty"`
-	Answers     json.RawMessage `json:"answers,omitempty"`
-	AnswersBlob string          `json:"answers_blob,omitempty"`
-	Grant       json.RawMessage `json:"grant,omitempty"`
+	Digest      string            `json:"digest"`
+	Outcome     string            `json:"outcome"`
+	Scope       string            `json:"scope,omitempty"`
+	Reason      string            `json:"reason,omitempty"`
+	Answers     json.RawMessage   `json:"answers,omitempty"`
+	AnswersBlob string            `json:"answers_blob,omitempty"`
+	Grant       json.RawMessage   `json:"grant,omitempty"`
+	Passkey     *protocol.Passkey `json:"passkey,omitempty"`
 }
 
 // decision reads the form of a card. It counts for the digest that the form was made for.
@@ -203,6 +210,11 @@ func (v *visit) decision(id string) (decision, error) {
 	d := decision{Digest: f.Get("digest"), Outcome: f.Get("outcome"), Reason: f.Get("reason")}
 	if o, ok := strings.CutSuffix(d.Outcome, "_for_session"); ok {
 		d.Outcome, d.Scope = o, "session"
+	}
+	if signed := f.Get("passkey"); signed != "" {
+		if err := json.Unmarshal([]byte(signed), &d.Passkey); err != nil {
+			return d, &Problem{Status: http.StatusBadRequest, Detail: "what the passkey signed cannot be read"}
+		}
 	}
 	switch d.Outcome {
 	case "grant":

@@ -1,16 +1,19 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
-	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/access"
 )
 
 const (
@@ -25,63 +28,151 @@ const (
 // live tells a page when to get itself anew: server-sent events whose data is a digest of what
 // the page shows. A browser that reconnects gets the newest one at once.
 func (v *visit) live() error {
+	if v.r.URL.Query().Get("of") == "inbox" {
+		return v.liveInbox()
+	}
 	look, every, err := v.looks()
 	if err != nil {
 		return err
 	}
-	h := v.w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("X-Accel-Buffering", "no")
-	rc := http.NewResponseController(v.w)
-	say := func(format string, args ...any) error {
-		if err := rc.SetWriteDeadline(time.Now().Add(writeWait)); err != nil {
-			return err
-		}
-		if _, err := fmt.Fprintf(v.w, format, args...); err != nil {
-			return err
-		}
-		return rc.Flush()
-	}
-	if say("retry: 1000\n\n") != nil {
+	p, ok := pulseOf(v)
+	if !ok {
 		return nil
 	}
-	ctx, alive := v.r.Context(), time.Now()
-	last := ""
-	for tick := time.NewTicker(every); ; {
-		if v.opts.API.Counts(v.who) != nil {
-			tick.Stop()
-			_ = say("event: out\ndata: {}\n\n")
-			return nil
-		}
+	ctx := v.r.Context()
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
 		now, err := look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			tick.Stop()
-			return nil
-		case err != nil && last != "!":
-			// The page says that what it shows may be old.
-			last, alive = "!", time.Now()
-			err = say("event: stale\ndata: {}\n\n")
-		case err != nil:
-			err = nil
-		case now != last:
-			last, alive = now, time.Now()
-			err = say("event: changed\ndata: %s\n\n", now)
-		case time.Since(alive) > aliveAt:
-			alive = time.Now()
-			err = say("event: alive\ndata: %s\n\n", now)
-		}
-		if err != nil {
-			tick.Stop()
+		if ctx.Err() != nil || !p.beat(now, err != nil) {
 			return nil
 		}
 		select {
 		case <-ctx.Done():
-			tick.Stop()
 			return nil
 		case <-tick.C:
 		}
 	}
+}
+
+// An Inbox tells when the open approvals of sessions change.
+type Inbox interface {
+	// Next waits until the state has another version than after: a digest of the open approvals of
+	// each session that has any. stale says that it may be old.
+	Next(ctx context.Context, after uint64) (version uint64, asks map[string]string, stale bool, err error)
+}
+
+// liveInbox is live for the inbox. It waits for changes, and does not look for them.
+func (v *visit) liveInbox() error {
+	p, ok := pulseOf(v)
+	if !ok {
+		return nil
+	}
+	ctx, cancel := context.WithCancel(v.r.Context())
+	defer cancel()
+	type state struct{ digest, stale string }
+	states := make(chan state)
+	go func() {
+		for after := uint64(0); ; {
+			version, asks, stale, err := v.opts.Inbox.Next(ctx, after)
+			if err != nil {
+				return
+			}
+			after = version
+			now := state{digest: readable(v, asks)}
+			if stale {
+				now.stale = "!"
+			}
+			select {
+			case states <- now:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	tick := time.NewTicker(countOften)
+	defer tick.Stop()
+	who := cmp.Or(v.who.Principal, v.opts.Owner)
+	seen := v.opts.Looking != nil && who != "" && v.r.URL.Query().Get("hidden") == ""
+	var now state
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case now = <-states:
+		case <-tick.C:
+		}
+		if seen && now.stale == "" {
+			v.opts.Looking.Say(ctx, who)
+		}
+		if !p.beat(now.digest, now.stale != "") {
+			return nil
+		}
+	}
+}
+
+// readable returns a digest of what those sessions ask that the person may read.
+func readable(v *visit, asks map[string]string) string {
+	h := sha256.New()
+	for _, id := range slices.Sorted(maps.Keys(asks)) {
+		if v.may(access.SessionRead, id) {
+			fmt.Fprintf(h, "%s %s\n", id, asks[id])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8])
+}
+
+// countOften is how often the stream of an inbox asks whether its login still counts.
+const countOften = 500 * time.Millisecond
+
+// A pulse is the stream of one page.
+type pulse struct {
+	v     *visit
+	rc    *http.ResponseController
+	last  string
+	alive time.Time
+}
+
+// pulseOf begins the stream of a page. It fails if the browser is gone.
+func pulseOf(v *visit) (*pulse, bool) {
+	h := v.w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("X-Accel-Buffering", "no")
+	p := &pulse{v: v, rc: http.NewResponseController(v.w), alive: time.Now()}
+	return p, p.say("retry: 1000\n\n")
+}
+
+func (p *pulse) say(format string, args ...any) bool {
+	if p.rc.SetWriteDeadline(time.Now().Add(writeWait)) != nil {
+		return false
+	}
+	_, err := fmt.Fprintf(p.v.w, format, args...)
+	return err == nil && p.rc.Flush() == nil
+}
+
+// beat sends what the page has to know: that it has changed, that it may be old, or now and then
+// that nothing has happened. An empty digest is not known yet. beat reports whether the stream goes
+// on.
+func (p *pulse) beat(digest string, stale bool) bool {
+	if p.v.opts.API.Counts(p.v.who) != nil {
+		p.say("event: out\ndata: {}\n\n")
+		return false
+	}
+	switch {
+	case stale && p.last != "!":
+		// The page says that what it shows may be old.
+		p.last, p.alive = "!", time.Now()
+		return p.say("event: stale\ndata: {}\n\n")
+	case stale:
+	case digest == "":
+	case digest != p.last:
+		p.last, p.alive = digest, time.Now()
+		return p.say("event: changed\ndata: %s\n\n", digest)
+	case time.Since(p.alive) > aliveAt:
+		p.alive = time.Now()
+		return p.say("event: alive\ndata: %s\n\n", digest)
+	}
+	return true
 }
 
 // looks returns what a page follows, and how often it looks.
@@ -89,10 +180,9 @@ func (v *visit) looks() (look func(context.Context) (string, error), every time.
 	q := v.r.URL.Query()
 	path, every := "", lookEvery
 	switch q.Get("of") {
-	case "inbox":
-		path = "/v1/sessions?limit=500&state=" + string(protocol.Waiting)
 	case "sessions":
-		path = "/v1/sessions?limit=100"
+		// Stock Temporal answers ten lists a second to all together.
+		path, every = "/v1/sessions?limit=100", viewEvery
 	case "approval":
 		path = "/v1/approvals/" + url.PathEscape(q.Get("id"))
 	case "hosts":

@@ -155,7 +155,7 @@ func (c *Console) redeemLink(w http.ResponseWriter, r *http.Request) {
 			c.showLogin(w, r, http.StatusForbidden, &Problem{Status: http.StatusForbidden, Detail: cerr.Error(), Hint: "with authority: required, ctl ui needs principal in its config"}, &loginView{})
 			return
 		}
-		err = c.logIn(r.Context(), person)
+		err = c.logIn(r.Context(), person, time.Now())
 	}
 	switch {
 	case errors.Is(err, errLink):
@@ -178,13 +178,14 @@ func (c *Console) beginLogin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	back := ownPath(r.URL.Query().Get("back"))
-	if who, ok := c.person(r.Context()); ok && c.opts.API.Counts(who) == nil {
+	again := r.URL.Query().Get("again") != ""
+	if who, ok := c.person(r.Context()); ok && !again && c.opts.API.Counts(who) == nil {
 		http.Redirect(w, r, back, http.StatusSeeOther)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), loginWait)
 	defer cancel()
-	to, flow, err := c.opts.Login.Begin(ctx, c.callback())
+	to, flow, err := c.opts.Login.Begin(ctx, c.callback(), again)
 	if err != nil {
 		c.failLogin(w, r, api.Person{}, err)
 		return
@@ -225,7 +226,7 @@ func (c *Console) finishLogin(w http.ResponseWriter, r *http.Request) {
 		c.failLogin(w, r, person, err)
 		return
 	}
-	if err := c.logIn(r.Context(), person); err != nil {
+	if err := c.logIn(r.Context(), person, who.AskedAt); err != nil {
 		c.failLogin(w, r, person, err)
 		return
 	}

@@ -35,6 +35,7 @@ const (
 	principalOf = "principal"
 	groupsOf    = "groups"
 	sinceOf     = "since"
+	askedOf     = "asked" // when the person last proved who they are; none if nobody knows
 )
 
 func newLogins(o Options) *scs.SessionManager {
@@ -80,14 +81,20 @@ func (c *Console) ended(token string, end time.Time) string {
 	return ""
 }
 
-// logIn begins a login under a new cookie.
-func (c *Console) logIn(ctx context.Context, who api.Person) error {
+// logIn begins a login under a new cookie. asked is when the person proved who they are, which an
+// issuer that knows the browser may have asked for long ago; zero if nobody knows.
+func (c *Console) logIn(ctx context.Context, who api.Person, asked time.Time) error {
 	if err := c.logins.RenewToken(ctx); err != nil {
 		return err
 	}
 	c.logins.Put(ctx, principalOf, who.Principal)
 	c.logins.Put(ctx, groupsOf, who.Groups)
 	c.logins.Put(ctx, sinceOf, time.Now().Unix())
+	if !asked.IsZero() {
+		c.logins.Put(ctx, askedOf, asked.Unix())
+	} else {
+		c.logins.Remove(ctx, askedOf) // a login keeps the values of the one before
+	}
 	return nil
 }
 
@@ -208,7 +215,7 @@ func unpackLogin(raw []byte) (l loginRead, ok bool) {
 	return l, false
 }
 
-// sweep deletes logins and links that have ended, now and then. Failures do no harm: nothing
+// sweep deletes logins, links and looks that have ended, now and then. Failures do no harm: nothing
 // that has ended counts.
 func (s *loginStore) sweep(ctx context.Context) {
 	s.mu.Lock()
@@ -220,7 +227,7 @@ func (s *loginStore) sweep(ctx context.Context) {
 	if !due {
 		return
 	}
-	for _, prefix := range []string{loginKeys, linkKeys} {
+	for _, prefix := range []string{loginKeys, linkKeys, lookingKeys} {
 		all, err := s.blobs.List(ctx, prefix)
 		if err != nil {
 			return

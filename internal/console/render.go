@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/internal/escape"
@@ -24,8 +25,9 @@ var templateFiles embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// templates are the pages by name. Each is a copy of the frame with one content.
-var templates = parseTemplates()
+// templates returns the pages by name. Each is a copy of the frame with one content. Programs that
+// serve no console do not parse them.
+var templates = sync.OnceValue(parseTemplates)
 
 func parseTemplates() map[string]*template.Template {
 	shared := template.Must(template.New("").Funcs(funcs).ParseFS(templateFiles, "templates/page.html", "templates/parts.html"))

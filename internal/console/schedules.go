@@ -11,6 +11,7 @@ import (
 type scheduleList struct {
 	Schedules []protocol.ScheduleView
 	More      bool
+	May       bool
 }
 
 func (v *visit) schedules() error {
@@ -21,7 +22,7 @@ func (v *visit) schedules() error {
 	if err := v.get("/v1/schedules?limit=500", &page); err != nil {
 		return err
 	}
-	return v.show(http.StatusOK, "schedules", "Schedules", "schedules", "", scheduleList{page.Items, page.Cursor != ""})
+	return v.show(http.StatusOK, "schedules", "Schedules", "schedules", "", scheduleList{page.Items, page.Cursor != "", v.may(access.ScheduleWrite, "")})
 }
 
 type schedulePage struct {

@@ -31,23 +31,29 @@ func windowsOf(s protocol.SeedView) (all []usageWindow) {
 	if s.Account == nil {
 		return nil
 	}
-	if l := s.Account.Limits; l != nil {
-		for _, w := range []*protocol.RateWindowView{l.Primary, l.Secondary} {
-			if w == nil {
-				continue
-			}
-			u := usageWindow{Name: "window", Strip: percentStrip(w.UsedPercent)}
-			if w.WindowMinutes > 0 {
-				u.Name = windowName(w.WindowMinutes)
-			}
-			u.Resets = w.ResetsAt
-			all = append(all, u)
-		}
-	}
+	all = windowsIn(s.Account.Limits)
 	if len(all) == 0 && s.Account.UsedPercent != nil {
 		u := usageWindow{Name: "window", Strip: percentStrip(*s.Account.UsedPercent)}
 		if s.Account.ResetsAt != nil {
 			u.Resets = *s.Account.ResetsAt
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// windowsIn returns the windows that codex reported.
+func windowsIn(l *protocol.RateLimitsView) (all []usageWindow) {
+	if l == nil {
+		return nil
+	}
+	for _, w := range []*protocol.RateWindowView{l.Primary, l.Secondary} {
+		if w == nil {
+			continue
+		}
+		u := usageWindow{Name: "window", Strip: percentStrip(w.UsedPercent), Resets: w.ResetsAt}
+		if w.WindowMinutes > 0 {
+			u.Name = windowName(w.WindowMinutes)
 		}
 		all = append(all, u)
 	}

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
@@ -25,7 +26,7 @@ type sessionPage struct {
 	Delivered []protocol.Deliverable
 	Timeline  timeline
 	Text      string // a message that did not count
-	Keys      map[string]string
+	Key       string // of the form for messages, if it is shown again
 	May       map[string]bool
 }
 
@@ -58,6 +59,9 @@ func (p sessionPage) Offered(acts ...string) string {
 	return strings.Join(slices.DeleteFunc(acts, func(act string) bool { return !p.Can(act) }), " ")
 }
 
+// Windows are those of the account, as codex reported them to the session.
+func (p sessionPage) Windows() []usageWindow { return windowsIn(p.RateLimits) }
+
 // An entryList is a part of a transcript.
 type entryList struct {
 	Session string
@@ -75,7 +79,10 @@ func (v *visit) session() error { return v.showSession(nil, http.StatusOK, "") }
 
 func (v *visit) showSession(problem *Problem, status int, text string) error {
 	id := v.r.PathValue("id")
-	p := sessionPage{Text: text, Keys: map[string]string{}, May: map[string]bool{}}
+	p := sessionPage{Text: text, May: map[string]bool{}}
+	if text != "" {
+		p.Key = v.keyAfter(problem)
+	}
 	if err := v.get("/v1/sessions/"+url.PathEscape(id), &p.SessionView); err != nil {
 		return err
 	}
@@ -114,40 +121,89 @@ func (v *visit) showSession(problem *Problem, status int, text string) error {
 }
 
 // newest returns the seq of a session's newest entry, or 0. Seqs have no gaps, so a few looks
-// find it in a transcript of any length.
+// find it in a transcript of any length; fewer if the session was looked at before.
 func (v *visit) newest(id string) (int64, error) {
-	exists := func(seq int64) (bool, error) {
-		var page struct {
+	// page returns how many entries a page from seq on has, at most limit, and whether another page
+	// follows: the API cuts a page with long texts.
+	page := func(seq int64, limit int) (n int64, more bool, err error) {
+		var got struct {
 			Items []struct {
 				Seq int64 `json:"seq"`
 			} `json:"items"`
+			Cursor string `json:"cursor"`
 		}
-		err := v.get(fmt.Sprintf("/v1/sessions/%s/entries?from=%d&limit=1", url.PathEscape(id), seq), &page)
-		return len(page.Items) > 0, err
+		err = v.get(fmt.Sprintf("/v1/sessions/%s/entries?from=%d&limit=%d", url.PathEscape(id), seq, limit), &got)
+		return int64(len(got.Items)), got.Cursor != "", err
 	}
-	low, high := int64(0), int64(256)
-	for {
-		ok, err := exists(high)
+	// after returns how many entries there are from seq on, 1 at most.
+	after := func(seq int64) (int64, error) {
+		n, _, err := page(seq, 1)
+		return n, err
+	}
+	low := v.seqs.of(id)
+	if low > 1 { // what did not happen in the end may have been taken back
+		switch n, err := after(low); {
+		case err != nil:
+			return 0, err
+		case n == 0:
+			low = 0
+		}
+	}
+	high := low
+	for step := int64(shown); ; step *= 4 {
+		high += step
+		n, err := after(high)
 		if err != nil {
 			return 0, err
 		}
-		if !ok {
+		if n == 0 {
 			break
 		}
-		low, high = high, high*4
+		low = high
 	}
-	for high-low > 1 {
+	for high-low > shown {
 		mid := (low + high) / 2
-		switch ok, err := exists(mid); {
+		switch n, err := after(mid); {
 		case err != nil:
 			return 0, err
-		case ok:
+		case n > 0:
 			low = mid
 		default:
 			high = mid
 		}
 	}
+	for more := true; more; {
+		n, follows, err := page(low+1, shown)
+		if err != nil {
+			return 0, err
+		}
+		low, more = low+n, follows && n > 0
+	}
+	v.seqs.keep(id, low)
 	return low, nil
+}
+
+// seqs remembers how long transcripts were.
+type seqs struct {
+	mu    sync.Mutex
+	known map[string]int64
+}
+
+const maxSeqs = 10_000
+
+func (s *seqs) of(id string) int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.known[id]
+}
+
+func (s *seqs) keep(id string, seq int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.known == nil || len(s.known) >= maxSeqs {
+		s.known = map[string]int64{}
+	}
+	s.known[id] = seq
 }
 
 // part reads the entries of [from, before). A page has less if they are long.

@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 
-	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -17,6 +16,16 @@ func newKey() string { return rand.Text() }
 
 // formKey is the key of the form that was sent. A second click has the same one.
 func (v *visit) formKey() string { return cut(v.r.PostForm.Get("key"), 100) }
+
+// keyAfter is the key of a form that is shown again because of a problem. If the request has perhaps been
+// carried out, it is the same one, so that the same click again has the same effect. The API refuses
+// other content with the same key, and then the form gets a new one.
+func (v *visit) keyAfter(p *Problem) string {
+	if p != nil && (p.Status >= http.StatusInternalServerError || p.Status == http.StatusTooManyRequests) {
+		return cmp.Or(v.formKey(), newKey())
+	}
+	return newKey()
+}
 
 type sessionList struct {
 	Sessions []protocol.SessionView
@@ -114,51 +123,3 @@ func rank(s protocol.SessionStatus) int {
 }
 
 var stateWords = []string{"waiting", "running", "idle", "queued", "preparing", "starting", "parked", "resuming", "interrupted", "closing", "closed", "failed"}
-
-// A startForm is the form of a new session, as it was sent if it did not count.
-type startForm struct {
-	Key    string
-	Values url.Values
-}
-
-// Of returns what the person typed into a field.
-func (f startForm) Of(name string) string { return f.Values.Get(name) }
-
-func (v *visit) newSession() error {
-	if !v.may(access.SessionStart, "") {
-		return &Problem{Status: http.StatusForbidden, Detail: "you may not start sessions", Hint: "`ctl access why` says which bindings were looked at"}
-	}
-	return v.show(http.StatusOK, "new", "New session", "new", "", startForm{Key: newKey(), Values: url.Values{"sandbox": {"workspace-write"}, "approval_policy": {"on-request"}}})
-}
-
-func (v *visit) startSession() error {
-	f := v.r.PostForm
-	body := map[string]any{}
-	for _, name := range []string{"id", "host", "seed", "dir", "model", "effort", "sandbox", "approval_policy"} {
-		if value := strings.TrimSpace(f.Get(name)); value != "" {
-			body[name] = value
-		}
-	}
-	if labels := strings.Fields(f.Get("labels")); len(labels) > 0 {
-		body["labels"] = labels
-	}
-	if text := f.Get("text"); strings.TrimSpace(text) != "" {
-		body["message"] = map[string]string{"text": text}
-		if f.Get("close_after") != "" {
-			body["close_after"] = true
-		}
-	}
-	var started struct {
-		ID string `json:"id"`
-	}
-	err := v.ask(v.r.Context(), http.MethodPost, "/v1/sessions", v.formKey(), body, &started)
-	if err == nil {
-		return v.see("/sessions/" + url.PathEscape(started.ID))
-	}
-	p, told := err.(*Problem)
-	if !told || p.Status == http.StatusUnauthorized {
-		return err
-	}
-	// Other content needs another key.
-	return v.showWith(p, p.Status, "new", "New session", "new", "", startForm{Key: newKey(), Values: f})
-}

@@ -7,6 +7,7 @@ var statuses = map[string]int{
 	"bad_input":     http.StatusBadRequest,
 	"unauthorized":  http.StatusUnauthorized,
 	"forbidden":     http.StatusForbidden,
+	PasskeyNeeded:   http.StatusForbidden,
 	"not_found":     http.StatusNotFound,
 	"refused":       http.StatusConflict,
 	"person_needed": http.StatusConflict,
@@ -16,6 +17,9 @@ var statuses = map[string]int{
 	"unreachable":   http.StatusServiceUnavailable,
 	"timed_out":     http.StatusGatewayTimeout,
 }
+
+// PasskeyNeeded is the kind of a decision that needs the person's passkey or FIDO key.
+const PasskeyNeeded = "passkey_needed"
 
 // KeyReused is the kind of a request whose key belongs to another one.
 const KeyReused = "key_reused"

@@ -20,6 +20,7 @@ func Hidden(r rune) bool {
 	}
 	switch {
 	case r == 0xad, r == 0x61c, r == 0x180e, r == 0xfeff,
+		r == 0x115f, r == 0x1160, r == 0x3164, r == 0xffa0, // the fillers of Hangul, which look like a space or nothing
 		r >= 0x200b && r <= 0x200f,
 		r >= 0x2028 && r <= 0x202e,
 		r >= 0x2060 && r <= 0x206f,

@@ -12,9 +12,13 @@
 // a request is repeated, with growing pauses and jitter, or the provider's Retry-After if
 // it is not too long: after a connection that failed, a status of 408, 5xx or 429, a
 // redirect, an answer that is no event stream, silence, and a stream that ends or reports
-// a passing error first. When an upstream has used up its attempts, or asks for a longer
-// pause, the next one is asked. A refused key, a spent quota and a request that the
-// provider finds wrong are neither repeated nor given to another upstream.
+// a passing error first. A refused key, a spent quota and a request that the provider finds
+// wrong are not repeated.
+//
+// When an upstream has used up its attempts, or asks for a longer pause, the next one is asked, if
+// [FallBack] permits that for such a failure. It does not for a refused key, a spent quota and a wrong request,
+// unless it says so. A [Standing] remembers the upstream that failed: for some time, requests ask
+// it after the others. Then one request tries it once.
 //
 // Once something was sent, nothing is repeated. A stream that breaks then is cut, so that
 // codex, which knows what it has received, asks again by itself.
@@ -25,6 +29,13 @@
 // final event although the provider ended the stream in good order, one is made from the
 // finished items, or of a text whose end was announced. A tool call is never made up: a
 // stream that ends within one is cut. [Outcome] says what was rebuilt.
+//
+// # Budgets
+//
+// A [Meter] is asked before each attempt, and again with each piece of a stream. If it refuses,
+// the provider is not asked, or its stream is ended. codex then ends the turn and does not ask
+// again. At the end, the Meter gets the tokens that the provider counted, or an estimate if the
+// provider did not tell.
 //
 // # Secrets
 //

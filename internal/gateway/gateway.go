@@ -1,7 +1,6 @@
 package gateway
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -10,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"strings"
 	"sync/atomic"
@@ -24,9 +24,21 @@ type Options struct {
 	Upstreams []Upstream
 	Tokens    *Tokens
 	Limits    Limits
+	// FallBack says when the next upstream is asked. Standing, if set, is shared with other
+	// gateways of the same upstreams.
+	FallBack FallBack
+	Standing *Standing
+	// Meter, if set, keeps requests for answers within budgets.
+	Meter Meter
 	// Record gets each request once it has ended. It must not block.
 	Record func(Outcome)
-	Logger *slog.Logger
+	// Proxy, if set, gets the requests that are for a proxy. It checks by itself who asks.
+	Proxy http.Handler
+	// Keep, if set, gets the texts of each request with a valid token once it has ended, of each
+	// text KeepBytes at most. It must not block.
+	Keep      func(Outcome, Bodies)
+	KeepBytes int
+	Logger    *slog.Logger
 	// Transport reaches the providers; nil means one of its own, with this machine's proxy
 	// settings.
 	Transport *http.Transport
@@ -36,6 +48,7 @@ type Options struct {
 type Gateway struct {
 	opts  Options
 	limit Limits
+	back  FallBack
 	bases []*url.URL
 	free  chan struct{}
 	busy  atomic.Int64
@@ -57,7 +70,16 @@ func New(o Options) (*Gateway, error) {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	g := &Gateway{opts: o, limit: o.Limits.filled()}
+	var err error
+	if g.back, err = o.FallBack.filled(g.limit); err != nil {
+		return nil, fmt.Errorf("model gateway: %w", err)
+	}
+	names := map[string]bool{}
 	for _, u := range o.Upstreams {
+		if names[u.Name] {
+			return nil, fmt.Errorf("model gateway: two upstreams have the name %q", u.Name)
+		}
+		names[u.Name] = true
 		base, err := u.check()
 		if err != nil {
 			return nil, fmt.Errorf("model gateway: %w", err)
@@ -93,15 +115,31 @@ type exchange struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	out Outcome
+	// text is the request, kept until an answer begins: nothing is repeated then.
+	text []byte
+	hold []Kind   // failures of the present upstream of which codex is not told
+	kept *keeping // copies the texts; nil if nobody wants them
+
+	running Running // the attempt, for the Meter; nil without one
+	// asked says that the provider has the request of the attempt, answers that it answers with
+	// status 200.
+	asked, answers atomic.Bool
 }
 
 // Busy returns how many requests with a valid token are under way.
 func (g *Gateway) Busy() int { return int(g.busy.Load()) }
 
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if g.opts.Proxy != nil && (r.Method == http.MethodConnect || r.URL.IsAbs()) {
+		g.opts.Proxy.ServeHTTP(w, r)
+		return
+	}
 	x := &exchange{g: g, w: w, out: Outcome{At: time.Now(), From: r.RemoteAddr, Path: excerpt(r.URL.Path)}}
 	defer func() {
 		x.out.Total = time.Since(x.out.At)
+		if x.kept != nil {
+			g.opts.Keep(x.out, x.kept.bodies)
+		}
 		if g.opts.Record != nil {
 			g.opts.Record(x.out)
 		}
@@ -117,6 +155,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	g.busy.Add(1)
 	defer g.busy.Add(-1)
+	x.keep()
 	path, known := strings.CutPrefix(r.URL.Path, "/v1/")
 	switch {
 	case known && path == "models" && r.Method == http.MethodGet:
@@ -141,6 +180,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		x.refuse(status, KindRejected, err.Error())
 		return
 	}
+	x.keepRequest(text)
 	x.serve(path, text)
 }
 
@@ -191,45 +231,57 @@ func (x *exchange) read() ([]byte, int, error) {
 
 // An ask is what codex asks for.
 type ask struct {
-	path    string
-	text    []byte
-	members map[string]json.RawMessage
-	stream  bool
+	path   string
+	stream bool
 }
 
 func (x *exchange) serve(path string, text []byte) {
-	a := ask{path: path, text: text}
+	a := ask{path: path}
+	x.text = text
 	if x.r.Method == http.MethodPost {
-		var head struct {
-			Model  string `json:"model"`
-			Stream bool   `json:"stream"`
+		head, err := headOf(text)
+		if err == nil && head.background && x.g.opts.Meter != nil {
+			err = errors.New("a request with background is not permitted: what its answer uses would not be known")
 		}
-		if json.Unmarshal(text, &a.members) != nil || json.Unmarshal(text, &head) != nil || a.members == nil {
-			x.refuse(http.StatusBadRequest, KindRejected, "the request is no JSON object with a model")
+		if err != nil {
+			x.refuse(http.StatusBadRequest, KindRejected, err.Error())
 			return
 		}
-		x.out.Model, a.stream = excerpt(head.Model), head.Stream && path == "responses"
+		x.out.Model, a.stream = excerpt(head.model), head.stream && path == "responses"
 	}
 	x.try(a)
 }
 
 // bodyFor returns the request as an upstream gets it.
-func (a ask) bodyFor(u Upstream) []byte {
-	whole := u.Whole && a.stream
-	if a.members == nil || u.Model == "" && !whole {
-		return a.text
+func (x *exchange) bodyFor(u Upstream, a ask) []byte {
+	whole, model := u.Whole && a.stream, u.modelFor(x.out.Model)
+	if x.r.Method == http.MethodGet || model == x.out.Model && !whole {
+		return x.text
 	}
-	m := make(map[string]json.RawMessage, len(a.members))
-	for k, v := range a.members {
-		m[k] = v
+	m := map[string]json.RawMessage{}
+	if err := json.Unmarshal(x.text, &m); err != nil {
+		return x.text // it was read before as an object
 	}
-	if u.Model != "" {
-		m["model"] = mustJSON(u.Model)
+	if model != x.out.Model {
+		m["model"] = mustJSON(model)
 	}
 	if whole {
 		m["stream"] = json.RawMessage("false")
 	}
 	return mustJSON(m)
+}
+
+// A sending is the body of a request, which it lets go of once it was read.
+type sending struct{ text []byte }
+
+func (s *sending) Read(p []byte) (int, error) {
+	if len(s.text) == 0 {
+		s.text = nil
+		return 0, io.EOF
+	}
+	n := copy(p, s.text)
+	s.text = s.text[n:]
+	return n, nil
 }
 
 // Headers of codex that a provider gets, and headers of a provider that codex gets. Others
@@ -267,9 +319,20 @@ func (x *exchange) request(ctx context.Context, n int, a ask) (*http.Request, er
 		query[k] = v
 	}
 	to.RawQuery = query.Encode()
-	req, err := http.NewRequestWithContext(ctx, x.r.Method, to.String(), bytes.NewReader(a.bodyFor(u)))
+	body := x.bodyFor(u, a)
+	req, err := http.NewRequestWithContext(ctx, x.r.Method, to.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
+		if info.Err == nil {
+			x.asked.Store(true)
+		}
+	}}))
+	if len(body) > 0 {
+		req.Body, req.ContentLength = io.NopCloser(&sending{body}), int64(len(body))
+		// for a connection that the provider had just closed
+		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(&sending{x.bodyFor(u, a)}), nil }
 	}
 	copyHeaders(req.Header, x.r.Header, asked)
 	for k, v := range u.Header {

@@ -26,7 +26,22 @@ const (
 	KindGone       Kind = "client_gone"   // codex went away
 	KindRefused    Kind = "refused_token" // without a valid token; nobody was asked
 	KindRejected   Kind = "rejected"      // the request was beyond a bound; nobody was asked
+	// A budget of the session, the seed or the tenant does not permit the request, or its stream
+	// no longer.
+	KindBudget       Kind = "budget"
+	KindSeedBudget   Kind = "seed_budget"
+	KindTenantBudget Kind = "tenant_budget"
 )
+
+// Kinds are all of them.
+func Kinds() []string {
+	var all []string
+	for _, k := range []Kind{KindCompleted, KindIncomplete, KindFailed, KindRateLimit, KindUsageLimit, KindContext, KindBadRequest, KindAuth, KindCut,
+		KindGarbage, KindIdle, KindTimeout, KindUnreached, KindGone, KindRefused, KindRejected, KindBudget, KindSeedBudget, KindTenantBudget} {
+		all = append(all, string(k))
+	}
+	return all
+}
 
 // Usage counts tokens.
 type Usage struct {
@@ -43,7 +58,10 @@ type Outcome struct {
 	Path     string
 	Model    string // that was asked for
 	Upstream string // that was asked last
+	Asked    string // the model that it was asked for
 	Attempts int
+	// FellBack says why the upstreams before Upstream did not answer; empty if it is the first.
+	FellBack string
 	Status   int // of HTTP, that codex got; 0 if none
 	Kind     Kind
 	// Message is what the provider or the gateway said, without any key.

@@ -11,7 +11,8 @@ import (
 // A stream follows one answer of a provider. It does no I/O: feed and over say what is to
 // be sent to codex and whether the answer has ended.
 type stream struct {
-	most   int // bytes of output that are remembered
+	most   int    // bytes of output that are remembered
+	hold   []Kind // failures before the answer begins that codex is not told: another upstream is asked
 	held   [][]byte
 	heldN  int
 	begun  bool
@@ -50,7 +51,9 @@ type ending struct {
 
 const maxHeld = 1 << 20 // bytes before response.created
 
-func newStream(most int) *stream { return &stream{most: most, items: map[int]*item{}} }
+func newStream(most int, hold []Kind) *stream {
+	return &stream{most: most, hold: hold, items: map[int]*item{}}
+}
 
 // body is what the gateway reads of an event.
 type body struct {
@@ -88,9 +91,18 @@ type wireUsage struct {
 	} `json:"input_tokens_details"`
 }
 
+// mostTold bounds the tokens that a provider is believed to have used for a request.
+const mostTold = 100_000_000
+
+// usage returns nil if the provider did not say it, or nothing that can be true.
 func (u *wireUsage) usage() *Usage {
-	if u == nil || u.Input < 0 || u.Output < 0 || u.In.Cached < 0 {
+	if u == nil {
 		return nil
+	}
+	for _, n := range []int64{u.Input, u.Output, u.In.Cached} {
+		if n < 0 || n > mostTold {
+			return nil
+		}
 	}
 	return &Usage{Input: u.Input, Output: u.Output, Cached: u.In.Cached}
 }
@@ -220,7 +232,7 @@ func (s *stream) failed(f frame, e *providerError, u *Usage) step {
 	}
 	end := endingOf(e)
 	end.usage = u
-	if !s.begun && (end.passing || end.kind == KindAuth) {
+	if !s.begun && (end.passing || end.kind == KindAuth || slices.Contains(s.hold, end.kind)) {
 		s.ended = true
 		return step{end: end} // a broken prelude, or a key that codex does not have: nothing is sent
 	}

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -35,36 +36,107 @@ type result struct {
 // try asks one upstream after the other until something is sent or nothing is left to try.
 func (x *exchange) try(a ask) {
 	var last result
-	for n, u := range x.g.opts.Upstreams {
-		pause := x.g.limit.FirstPause
-		for attempt := 1; attempt <= x.g.limit.Attempts; attempt++ {
-			x.out.Attempts++
-			x.out.Upstream = u.Name
-			last = x.attempt(n, a)
-			if last.sent || !last.passing {
-				x.finish(last)
-				return
-			}
-			x.g.opts.Logger.Info("a request to a model failed", "upstream", u.Name, "attempt", attempt, "kind", last.kind, "message", x.clean(last.message))
-			wait := pause/2 + rand.N(pause)
-			if last.pause > 0 {
-				wait = last.pause + rand.N(pause)
-			}
-			pause = min(2*pause, x.g.limit.LongPause)
-			if last.pause > x.g.limit.LongPause || attempt == x.g.limit.Attempts {
-				break
-			}
-			t := time.NewTimer(min(wait, x.g.limit.LongPause))
-			select {
-			case <-t.C:
-			case <-x.r.Context().Done():
-				t.Stop()
-				x.finish(x.stopped(last))
-				return
-			}
+	var passed *result // the first failure that may pass
+	var of string      // its upstream
+	order, again := x.g.opts.Standing.order(x.g.opts.Upstreams, time.Now())
+	if order[0] != 0 {
+		x.out.FellBack = x.g.opts.Upstreams[0].Name + ": failed a short time ago"
+	}
+	for i, n := range order {
+		x.hold = nil
+		if i+1 < len(order) {
+			x.hold = x.g.back.On
 		}
+		u, attempts := x.g.opts.Upstreams[n], x.g.limit.Attempts
+		if i+1 < len(order) {
+			attempts = x.g.back.Attempts
+		}
+		if i == 0 && again { // the others wait for their turn
+			attempts = 1
+		}
+		over := false
+		if last, over = x.insist(n, attempts, a); over {
+			return
+		}
+		if passed == nil && last.passing {
+			first := last
+			passed, of = &first, u.Name
+		}
+		// In place of another one that is away, an upstream is wrong that refuses the key or the request.
+		wrong := (passed != nil || order[0] != 0) && (last.kind == KindAuth || last.kind == KindBadRequest)
+		if wrong {
+			x.failed(u.Name)
+		}
+		if i+1 == len(order) || !wrong && !x.g.back.next(last) {
+			if wrong && passed != nil {
+				x.g.opts.Logger.Warn("a further upstream refuses a request to a model", "upstream", u.Name, "kind", last.kind, "message", x.clean(last.message))
+				last, x.out.Upstream = *passed, of
+			}
+			break
+		}
+		if last.kind != KindBadRequest { // which is about this request
+			x.failed(u.Name)
+		}
+		x.out.FellBack = x.clean(fmt.Sprintf("%s: %s", u.Name, last.kind))
+		x.g.opts.Logger.Warn("a request to a model goes to the next upstream", "upstream", u.Name, "next", x.g.opts.Upstreams[order[i+1]].Name, "kind", last.kind)
 	}
 	x.finish(last)
+}
+
+// insist asks one upstream up to so many times. over means that codex has its answer.
+func (x *exchange) insist(n, attempts int, a ask) (last result, over bool) {
+	u, pause := x.g.opts.Upstreams[n], x.g.limit.FirstPause
+	for attempt := 1; ; attempt++ {
+		x.out.Attempts++
+		x.out.Upstream, x.out.Asked = u.Name, x.model(n)
+		last = x.metered(n, a)
+		if last.sent || last.kind == KindCompleted {
+			x.stands(u.Name, last.kind)
+			x.finish(last)
+			return last, true
+		}
+		if !last.passing {
+			return last, false
+		}
+		x.g.opts.Logger.Info("a request to a model failed", "upstream", u.Name, "attempt", attempt, "kind", last.kind, "message", x.clean(last.message))
+		wait := pause/2 + rand.N(pause)
+		if last.pause > 0 {
+			wait = last.pause + rand.N(pause)
+		}
+		pause = min(2*pause, x.g.limit.LongPause)
+		if last.pause > x.g.limit.LongPause || attempt >= attempts {
+			return last, false
+		}
+		t := time.NewTimer(min(wait, x.g.limit.LongPause))
+		select {
+		case <-t.C:
+		case <-x.r.Context().Done():
+			t.Stop()
+			x.finish(x.stopped(last))
+			return last, true
+		}
+	}
+}
+
+// failed remembers that an upstream failed to answer. Other requests, such as for the list of
+// models, say nothing of its answers.
+func (x *exchange) failed(upstream string) {
+	if x.r.Method == http.MethodPost {
+		x.g.opts.Standing.failed(upstream, time.Now(), x.g.back.Stay)
+	}
+}
+
+// stands remembers how the answer of an upstream ended that reached codex, which repeats a
+// request whose answer broke off.
+func (x *exchange) stands(upstream string, kind Kind) {
+	switch {
+	case kind == KindCompleted, kind == KindIncomplete, kind == KindContext:
+		if x.r.Method == http.MethodPost {
+			x.g.opts.Standing.answered(upstream)
+		}
+	case kind != KindBadRequest && slices.Contains(x.g.back.On, kind):
+		x.failed(upstream)
+	}
 }
 
 // stopped returns the result of a request whose context has ended.
@@ -99,6 +171,8 @@ func (x *exchange) finish(r result) {
 	case r.kind == KindAuth:
 		// codex would repeat a 401 with another token of the session.
 		x.refuse(http.StatusBadRequest, KindAuth, "the provider "+x.out.Upstream+" refuses the key of this session's seed: "+x.clean(r.message))
+	case r.kind == KindBudget, r.kind == KindSeedBudget, r.kind == KindTenantBudget:
+		x.refusal(r)
 	case r.body != nil:
 		x.g.copyAnswered(x.w.Header(), r.header)
 		x.out.Status = r.status
@@ -164,6 +238,7 @@ func (x *exchange) attempt(n int, a ask) result {
 		return lost(err, KindUnreached, false)
 	}
 	defer res.Body.Close()
+	x.answers.Store(res.StatusCode == http.StatusOK)
 	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
 		return lost(errors.New("the answer is compressed, which was not asked for"), KindGarbage, false)
 	}
@@ -173,7 +248,7 @@ func (x *exchange) attempt(n int, a ask) result {
 	if !a.stream {
 		return x.whole(res, lost)
 	}
-	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer), scrub: scrubber{secrets: x.g.searched}}
+	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer, x.hold), scrub: scrubber{secrets: x.g.searched}}
 	if x.g.opts.Upstreams[n].Whole {
 		return feed.translate(lost)
 	}
@@ -243,7 +318,15 @@ func (x *exchange) whole(res *http.Response, lost losing) result {
 	}
 	r, _ := parseResponse(text)
 	x.out.FirstByte = time.Since(x.out.At)
-	return result{ending: ending{kind: KindCompleted, usage: r.Usage.usage()}, status: http.StatusOK, header: res.Header, body: text}
+	use := r.Usage.usage()
+	if use == nil && x.r.Method == http.MethodPost {
+		n := 0
+		for _, it := range r.Output {
+			n += len(it)
+		}
+		use = x.estimate(n)
+	}
+	return result{ending: ending{kind: KindCompleted, usage: use}, status: http.StatusOK, header: res.Header, body: text}
 }
 
 // A feeder carries a stream to codex.
@@ -254,7 +337,8 @@ type feeder struct {
 	s     *stream
 	scrub scrubber
 
-	sent bool
+	sent  bool
+	asked int // bytes of output of which the Meter was told
 }
 
 // take goes on with events of the provider.
@@ -262,6 +346,9 @@ func (f *feeder) take(frames []frame) (r result, over bool) {
 	for _, fr := range frames {
 		if r, over := f.step(f.s.feed(fr)); over {
 			return r, true
+		}
+		if e := f.afford(); e != nil {
+			return f.stop(e), true
 		}
 	}
 	return result{}, false
@@ -333,6 +420,7 @@ func (f *feeder) step(st step) (r result, over bool) {
 	if len(st.send) > 0 {
 		h := f.x.w.Header()
 		if !f.sent {
+			f.x.text = nil
 			f.x.g.copyAnswered(h, f.res.Header)
 			h.Set("Content-Type", "text/event-stream")
 			h.Set("Cache-Control", "no-store")
@@ -368,6 +456,7 @@ func (f *feeder) result(e *ending) result {
 // token.
 func (f *feeder) estimate(e *ending) {
 	if e.usage == nil && f.sent {
-		e.usage = &Usage{Input: max(0, f.res.Request.ContentLength) / 4, Output: int64(f.s.chars+3) / 4, Estimated: true}
+		use := f.sofar()
+		e.usage = &use
 	}
 }

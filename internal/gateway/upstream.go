@@ -20,8 +20,9 @@ type Upstream struct {
 	// Header and Query are added to each request.
 	Header http.Header
 	Query  url.Values
-	// Model, if set, is asked for in place of the model that codex names.
-	Model string
+	// Models are asked for in place of those that codex names. A name that ends in * stands for all
+	// models whose names begin so; the longest one counts. Other models keep their names.
+	Models map[string]string
 	// Whole means that the provider does not stream: its answers are made into events.
 	Whole bool
 }

@@ -15,6 +15,7 @@ import (
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -35,6 +36,7 @@ type API struct {
 	mux      *http.ServeMux
 	places   []api.Place
 	lists    lists
+	archives transfers
 }
 
 var _ api.Programs = (*API)(nil)
@@ -62,8 +64,12 @@ func New(sessions Backend, records Records) *API {
 	a.addSessions()
 	a.addApprovals()
 	a.addRecords()
+	a.addWork()
 	a.addSnapshots()
+	a.addUploads()
+	a.addSettings()
 	a.addHosts()
+	a.addFleetSettings()
 	a.addSeeds()
 	a.addBatches()
 	a.addSchedules()
@@ -94,6 +100,7 @@ type spot struct {
 	verb         access.Verb
 	session      func(*http.Request) (string, error)
 	batch        func(*http.Request) (string, error)
+	owner        func(*http.Request) (owned.Owner, error)
 	begins       bool
 	whole        bool
 	status       int // default 200
@@ -102,7 +109,7 @@ type spot struct {
 
 // add registers an operation. Handlers return errors of packages api and errkind.
 func add[I, O any](a *API, s spot, handle func(context.Context, *I) (*O, error)) {
-	a.places = append(a.places, api.Place{Pattern: s.method + " " + s.path, Verb: s.verb, Session: s.session, Batch: s.batch, Begins: s.begins, Whole: s.whole})
+	a.places = append(a.places, api.Place{Pattern: s.method + " " + s.path, Verb: s.verb, Session: s.session, Batch: s.batch, Owner: s.owner, Begins: s.begins, Whole: s.whole})
 	op := huma.Operation{
 		OperationID: s.id, Method: s.method, Path: s.path, Summary: s.summary, DefaultStatus: s.status,
 		MaxBodyBytes: s.body, BodyReadTimeout: bodyWait,

@@ -36,7 +36,7 @@ func (a *API) addApprovals() {
 			b := in.Body
 			return answer(a.sessions.Decide(ctx, in.of(ctx), protocol.Decide{
 				Approval: in.ID, Digest: b.Digest, Outcome: b.Outcome, Scope: b.Scope, Reason: b.Reason,
-				Answers: b.Answers, AnswersBlob: b.AnswersBlob, Grant: b.Grant, Signature: b.Signature,
+				Answers: b.Answers, AnswersBlob: b.AnswersBlob, Grant: b.Grant, Signature: b.Signature, Passkey: b.Passkey,
 			}))
 		})
 }

@@ -7,6 +7,7 @@ import (
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/owned"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 )
@@ -24,6 +25,11 @@ type Sessions interface {
 	Turn(ctx context.Context, id string, n int) (protocol.TurnView, error)
 	// Tell tells a session one thing, such as protocol.Interrupt, and returns its view.
 	Tell(ctx context.Context, key, id string, msg any) (any, error)
+	SetSession(ctx context.Context, key, id string, in SessionSettings) (any, error)
+	// Act has codex do something as a turn of its own.
+	Act(ctx context.Context, key, id string, act protocol.Act, review *protocol.Review) (protocol.MessageAccepted, error)
+	Models(ctx context.Context, id string) (protocol.ModelsView, error)
+	Push(ctx context.Context, key, id string, in Pushing) (Pushed, error)
 	TakeSnapshot(ctx context.Context, key, id string) (protocol.SnapshotAccepted, error)
 	// Restore starts a session that goes on from a snapshot.
 	Restore(ctx context.Context, key, snapshot string, in StartSession) (Started, error)
@@ -43,8 +49,14 @@ type Fleet interface {
 	CheckHost(ctx context.Context, zone, name string) (protocol.CheckHostResult, error)
 	// SetHost drains a host, or lets new sessions onto it.
 	SetHost(ctx context.Context, key, zone string, in protocol.SetHost) (protocol.DrainView, error)
+	PutHost(ctx context.Context, key, zone, name string, in NewHost) (protocol.HostView, error)
+	RemoveHost(ctx context.Context, zone string, in protocol.RemoveHost) (protocol.HostView, error)
 	Pools(ctx context.Context) ([]protocol.PoolView, error)
 	Pool(ctx context.Context, zone string) (protocol.PoolView, error)
+	SetPool(ctx context.Context, key, zone string, in protocol.SetPool) (protocol.PoolView, error)
+	PausePool(ctx context.Context, key, zone string, in protocol.PausePool) (protocol.PoolView, error)
+	// ChangeSeed tells a seed one thing, such as protocol.SetSeed.
+	ChangeSeed(ctx context.Context, key, name string, msg any) (protocol.SeedView, error)
 	// Seeds lists those that may allows, of a pool or all.
 	Seeds(ctx context.Context, pool string, may func(seed string) bool) ([]protocol.SeedView, error)
 	Seed(ctx context.Context, name string) (protocol.SeedView, error)
@@ -59,6 +71,8 @@ type Batches interface {
 	BatchResults(ctx context.Context, id string, from, limit int) ([]protocol.BatchResult, error)
 	StartBatch(ctx context.Context, key, id string, in StartBatch) (StartedBatch, error)
 	CancelBatch(ctx context.Context, key, id string, in Closing) (protocol.BatchView, error)
+	SetBatch(ctx context.Context, key, id string, in BatchSettings) (protocol.BatchView, error)
+	RetryBatch(ctx context.Context, key, id string, in RetryingBatch) (protocol.BatchView, error)
 	// Schedules lists those that may allows, which gets who made them.
 	Schedules(ctx context.Context, may func(by string) bool) ([]protocol.ScheduleView, error)
 	Schedule(ctx context.Context, name string) (protocol.ScheduleView, error)
@@ -67,6 +81,7 @@ type Batches interface {
 	ResumeSchedule(ctx context.Context, key, name string) error
 	// TriggerSchedule returns the id of what began, or "" if it waits.
 	TriggerSchedule(ctx context.Context, key, name, overlap string) (string, error)
+	BackfillSchedule(ctx context.Context, key, name string, in Backfill) (Backfilled, error)
 	DeleteSchedule(ctx context.Context, name string, stop bool) (protocol.ScheduleDeleted, error)
 }
 
@@ -102,6 +117,18 @@ type Records interface {
 	Entries(ctx context.Context, session string, from int64, limit int) ([]protocol.Entry, error)
 	Deliverables(ctx context.Context, session string) ([]protocol.Deliverable, error)
 	Deliverable(ctx context.Context, session, call string) (protocol.Deliverable, io.ReadCloser, error)
+	// KeepInput and KeepTree keep an upload for a session that may not exist yet.
+	KeepInput(ctx context.Context, owner owned.Owner, sent api.Sent, kind protocol.InputKind, name string) (protocol.Input, error)
+	KeepTree(ctx context.Context, session string, sent api.Sent) (snapshots.Manifest, error)
+	// Archive returns the size and the digest of what OpenArchive opens.
+	Archive(ctx context.Context, snapshot string) (api.Exported, error)
+	OpenArchive(ctx context.Context, snapshot string) (io.ReadCloser, error)
+	// ForgetArchive says that what OpenArchive gave had another digest.
+	ForgetArchive(snapshot string)
+	// Files writes files of a work folder as a tar archive.
+	Files(ctx context.Context, session string, paths []string, moving bool, to io.Writer) error
+	WorkDiff(ctx context.Context, session string, moving bool) (protocol.WorkDiff, error)
+	TurnDiff(ctx context.Context, session string, turn int) (protocol.TurnDiff, error)
 	// Snapshots lists those of a session, or of all that the caller may read.
 	Snapshots(ctx context.Context, session string) ([]snapshots.Manifest, error)
 	Snapshot(ctx context.Context, id string) (snapshots.Manifest, error)

@@ -73,6 +73,41 @@ func (a *API) addBatches() {
 		}
 		return answer(a.sessions.CancelBatch(ctx, in.of(ctx), in.ID, said))
 	})
+	a.addBatchSettings()
+}
+
+// BatchSettings changes a running batch.
+type BatchSettings struct {
+	Window int `json:"window" minimum:"1" maximum:"500" doc:"sessions at the same time"`
+}
+
+// RetryingBatch says which items are tried again.
+type RetryingBatch struct {
+	Rest bool `json:"rest,omitempty" doc:"also items that were cancelled or never started"`
+}
+
+func (a *API) addBatchSettings() {
+	spotOf := func(path, id, summary string) spot {
+		return spot{method: http.MethodPost, path: "/v1/batches/{id}" + path, id: id, summary: summary, verb: access.BatchRun, batch: ofBatch, status: http.StatusAccepted}
+	}
+	add(a, spotOf("/settings", "setBatch", "Change how many sessions of a batch run at a time"), func(ctx context.Context, in *struct {
+		OfBatch
+		Keyed
+		Body BatchSettings
+	}) (*Body[protocol.BatchView], error) {
+		return answer(a.sessions.SetBatch(ctx, in.of(ctx), in.ID, in.Body))
+	})
+	add(a, spotOf("/retry", "retryBatch", "Try again what failed of a batch, each item in a new session"), func(ctx context.Context, in *struct {
+		OfBatch
+		Keyed
+		Body *RetryingBatch
+	}) (*Body[protocol.BatchView], error) {
+		var said RetryingBatch
+		if in.Body != nil {
+			said = *in.Body
+		}
+		return answer(a.sessions.RetryBatch(ctx, in.of(ctx), in.ID, said))
+	})
 }
 
 // batches leaves out the batches that the caller may not read, so a page may have fewer than

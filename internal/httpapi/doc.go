@@ -9,13 +9,22 @@
 //	POST /v1/sessions/{id}/messages            send a message
 //	GET  /v1/sessions/{id}/turns/{n}           show a turn
 //	POST /v1/sessions/{id}/interrupt|close|park|resume
+//	POST /v1/sessions/{id}/settings            name, model, effort, budget
+//	POST /v1/sessions/{id}/archive|unarchive|unsend|compact|review|push
+//	GET  /v1/sessions/{id}/models              which models codex lists
 //	GET  /v1/sessions/{id}/events              follow it: server-sent events
 //	GET  /v1/sessions/{id}/entries             pages of its transcript
 //	GET  /v1/sessions/{id}/delivered           its deliverables
 //	GET  /v1/sessions/{id}/delivered/{call}    one of them, as a file
+//	POST /v1/inputs                            upload a file that goes with a message
+//	POST /v1/trees                             upload a work folder (tar), for a session to begin with
+//	GET  /v1/sessions/{id}/work/archive        files of its work folder (tar)
+//	GET  /v1/sessions/{id}/work/diff           what changed there
+//	GET  /v1/sessions/{id}/turns/{n}/diff      what a turn changed
 //	GET  /v1/sessions/{id}/snapshots           its snapshots
 //	POST /v1/sessions/{id}/snapshots           take one
 //	GET  /v1/sessions/{id}/snapshots/{snapshot}   DELETE: delete it
+//	GET  /v1/sessions/{id}/snapshots/{snapshot}/archive   as a file (tar)
 //	POST /v1/sessions/{id}/snapshots/{snapshot}/restore   go on from it, as a new session
 //	POST /v1/sessions/{id}/fork                the same, from where the session is
 //	GET  /v1/session-snapshots                 those of all sessions
@@ -23,16 +32,19 @@
 //	GET  /v1/approvals/{id}                    show one in full
 //	POST /v1/approvals/{id}/decision           decide it
 //	GET  /v1/hosts, /v1/hosts/{name}           hosts, their slots and states
-//	POST /v1/hosts/{name}/check|drain|undrain
+//	POST /v1/hosts/{name}                      add one; DELETE: remove it
+//	POST /v1/hosts/{name}/check|drain|undrain|cordon|settings
 //	GET  /v1/pools, /v1/pools/{zone}           zones: slots and who waits
+//	POST /v1/pools/{zone}/pause|resume|settings
 //	GET  /v1/seeds, /v1/seeds/{name}           seeds: health, usage and holders
+//	POST /v1/seeds/{name}/settings|verify|revive   DELETE /v1/seeds/{name}: forget it
 //	GET  /v1/batches, /v1/batches/{id}         batches
 //	GET  /v1/batches/{id}/results
 //	POST /v1/batches/{id}                      start one
-//	POST /v1/batches/{id}/cancel
+//	POST /v1/batches/{id}/cancel|settings|retry
 //	GET  /v1/schedules, /v1/schedules/{name}   schedules
 //	POST /v1/schedules/{name}                  create one
-//	POST /v1/schedules/{name}/pause|resume|trigger
+//	POST /v1/schedules/{name}/pause|resume|trigger|backfill
 //	DELETE /v1/schedules/{name}
 //	GET  /v1/audit/records|export|verify       audit records
 //
@@ -69,6 +81,13 @@
 //
 // An error is a problem of RFC 9457. Its type ends with its kind, a word of package errkind as
 // ctl has it, and its hint says what to do.
+//
+// # Files
+//
+// A file is never whole in memory. An upload says its size and its SHA-256 (Repr-Digest, RFC 9530),
+// and nothing of it is kept if they are wrong. A download says the same, has an ETag, and comes in
+// parts if the client asks for one. The last byte comes only if the content has the digest that was
+// recorded. Files of a work folder come from its host as they are read, so their digest is a trailer.
 //
 // # Lists and streams
 //

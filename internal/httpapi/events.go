@@ -65,7 +65,7 @@ func (a *API) events(ctx context.Context, in *eventsInput) (*huma.StreamResponse
 		h := w.Header()
 		h.Set("Content-Type", "text/event-stream")
 		h.Set("X-Accel-Buffering", "no") // of proxies
-		s := &sse{rc: http.NewResponseController(w), buf: bufio.NewWriterSize(w, 32<<10), last: last}
+		s := &sse{rc: http.NewResponseController(w), buf: bufio.NewWriterSize(w, 8<<10), last: last}
 		if s.raw("retry: %d\n\n", retryAfter.Milliseconds()) != nil || s.flush() != nil {
 			return
 		}

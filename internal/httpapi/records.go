@@ -1,16 +1,12 @@
 package httpapi
 
 import (
-	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"io"
 	"net/http"
 	"strconv"
 
 	"github.com/danielgtaylor/huma/v2"
-	"github.com/danielgtaylor/huma/v2/adapters/humago"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -33,6 +29,11 @@ type OfDeliverable struct {
 	Call string `path:"call" pattern:"^i[0-9]{1,9}[.][0-9]{1,18}$" doc:"the deliverable's call"`
 }
 
+type deliveredInput struct {
+	OfDeliverable
+	Ranged
+}
+
 func (a *API) addRecords() {
 	read := func(path, id, summary string) spot {
 		return spot{method: http.MethodGet, path: sessionPath + path, id: id, summary: summary, verb: access.SessionRead, session: ofSession}
@@ -46,8 +47,8 @@ func (a *API) addRecords() {
 			}
 			return answer(pageOf(in.Paged, "delivered "+in.ID, list, func(d protocol.Deliverable) string { return d.Call }))
 		})
-	add(a, read("/delivered/{call}", "readDeliverable", "Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received"), a.delivered)
-	a.describe("readDeliverable", "application/octet-stream", &huma.Schema{Type: huma.TypeString, Format: "binary"})
+	add(a, read("/delivered/{call}", "readDeliverable", "Download a deliverable, whole or in part"), a.delivered)
+	a.describeDownload("readDeliverable", "application/octet-stream")
 	add(a, read("/events", "followSession", "Follow a session"), a.events)
 	a.describe("followSession", "text/event-stream", &huma.Schema{Type: huma.TypeString, Description: eventsText})
 }
@@ -95,33 +96,17 @@ func (a *API) entries(ctx context.Context, in *entriesInput) (*Body[Page[protoco
 // mostText bounds the texts of one page of entries, in bytes.
 const mostText = 8 << 20
 
-// delivered streams a file. It cuts the connection if the file is not what was recorded.
-func (a *API) delivered(ctx context.Context, in *OfDeliverable) (*huma.StreamResponse, error) {
+// delivered sends a file.
+func (a *API) delivered(ctx context.Context, in *deliveredInput) (*huma.StreamResponse, error) {
 	d, file, err := a.records.Deliverable(ctx, in.ID, in.Call)
 	if err != nil {
 		return nil, err
 	}
-	return &huma.StreamResponse{Body: func(c huma.Context) {
-		defer file.Close()
-		_, w := humago.Unwrap(c)
-		h := w.Header()
-		h.Set("Content-Type", "application/octet-stream")
-		h.Set("Content-Disposition", "attachment")
-		h.Set("Content-Length", strconv.FormatInt(d.Bytes, 10))
-		h.Set("Fairlead-Sha256", d.Digest)
-		out := deadlined{w, http.NewResponseController(w)}
-		sum := sha256.New()
-		buf := bufio.NewWriterSize(out, 256<<10)
-		_, err := io.Copy(io.MultiWriter(buf, sum), io.LimitReader(file, d.Bytes))
-		if err == nil && hex.EncodeToString(sum.Sum(nil)) == d.Digest {
-			err = buf.Flush()
-		} else {
-			err = io.ErrUnexpectedEOF
-		}
-		if err != nil {
-			panic(http.ErrAbortHandler) // the client must not take it for whole
-		}
-	}}, nil
+	_ = file.Close() // it is opened where it is read from
+	return download{name: d.Name, kind: "application/octet-stream", bytes: d.Bytes, digest: d.Digest, open: func() (io.ReadCloser, error) {
+		_, file, err := a.records.Deliverable(ctx, in.ID, in.Call)
+		return file, err
+	}}.send(), nil
 }
 
 // A deadlined writer drops a client that does not read.

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -22,6 +23,19 @@ type Trigger struct {
 type Triggered struct {
 	Name string  `json:"name"`
 	ID   *string `json:"id" doc:"of the session or batch; null if it begins when what still runs has ended"`
+}
+
+// Backfill names past times of a schedule.
+type Backfill struct {
+	From    string `json:"from" maxLength:"64" doc:"the first moment, such as 2026-01-31T22:30, in the schedule's time zone"`
+	To      string `json:"to" maxLength:"64" doc:"the last moment"`
+	Overlap string `json:"overlap,omitempty" enum:"skip,buffer-one,buffer-all,cancel-other,terminate-other,allow-all" doc:"when what an earlier time began still runs; buffer-all by default"`
+}
+
+// Backfilled has the times for which something begins.
+type Backfilled struct {
+	Name  string      `json:"name"`
+	Times []time.Time `json:"times"`
 }
 
 const schedulePath = "/v1/schedules/{name}"
@@ -97,6 +111,17 @@ func (a *API) addSchedules() {
 				out.ID = &id
 			}
 			return answer(out, err)
+		})
+	add(a, spotOf(http.MethodPost, schedulePath+"/backfill", "backfillSchedule", "Begin, now, what the schedule would have begun at past times", access.ScheduleWrite),
+		func(ctx context.Context, in *struct {
+			OfSchedule
+			Keyed
+			Body Backfill
+		}) (*Body[Backfilled], error) {
+			if _, err := a.schedule(ctx, in.Name, access.ScheduleWrite); err != nil {
+				return nil, err
+			}
+			return answer(a.sessions.BackfillSchedule(ctx, in.of(ctx), in.Name, in.Body))
 		})
 	add(a, spotOf(http.MethodDelete, schedulePath, "deleteSchedule", "Delete a schedule. What it has begun goes on", access.ScheduleWrite),
 		func(ctx context.Context, in *struct {

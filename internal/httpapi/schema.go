@@ -36,6 +36,9 @@ var asked = []reflect.Type{
 	reflect.TypeFor[Closing](), reflect.TypeFor[Drain](), reflect.TypeFor[Trigger](), reflect.TypeFor[StartBatch](), reflect.TypeFor[Retry](),
 	reflect.TypeFor[BatchItem](), reflect.TypeFor[NewSchedule](), reflect.TypeFor[Resuming](), reflect.TypeFor[Nothing](), reflect.TypeFor[protocol.Budget](),
 	reflect.TypeFor[KeepSnapshots](), reflect.TypeFor[MayStart](), reflect.TypeFor[Repo](), reflect.TypeFor[Hooks](), reflect.TypeFor[FollowUp](),
+	reflect.TypeFor[protocol.Input](), reflect.TypeFor[SessionSettings](), reflect.TypeFor[Unsending](), reflect.TypeFor[Reviewing](), reflect.TypeFor[Pushing](), reflect.TypeFor[NewHost](),
+	reflect.TypeFor[HostSettings](), reflect.TypeFor[PoolSettings](), reflect.TypeFor[SeedSettings](), reflect.TypeFor[SeedVerification](), reflect.TypeFor[protocol.Ceiling](),
+	reflect.TypeFor[BatchSettings](), reflect.TypeFor[RetryingBatch](), reflect.TypeFor[Backfill](),
 	reflect.TypeFor[FollowUpAfter](), reflect.TypeFor[FollowUpBudget](),
 }
 

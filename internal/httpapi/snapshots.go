@@ -2,7 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"io"
 	"net/http"
+
+	"github.com/danielgtaylor/huma/v2"
 
 	"fairlead.dev/fairlead/internal/access"
 	"fairlead.dev/fairlead/snapshots"
@@ -26,6 +29,27 @@ type restoreInput struct {
 	Body *StartSession
 }
 
+type archiveInput struct {
+	OfSnapshot
+	Ranged
+}
+
+// archive sends a snapshot, whose digest is found out before.
+func (a *API) archive(ctx context.Context, in *archiveInput) (*huma.StreamResponse, error) {
+	leave, err := a.archives.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e, err := a.records.Archive(ctx, in.Snapshot)
+	if err != nil {
+		leave()
+		return nil, err
+	}
+	return download{name: in.Snapshot + ".tar", kind: "application/x-tar", bytes: e.Bytes, digest: e.SHA256, leave: leave,
+		forget: func() { a.records.ForgetArchive(in.Snapshot) },
+		open:   func() (io.ReadCloser, error) { return a.records.OpenArchive(ctx, in.Snapshot) }}.send(), nil
+}
+
 // goesOnText describes the body of a fork and of a restore.
 const goesOnText = ". What the body leaves out is as it was, as for `ctl snapshot restore`; it may not say what a work folder begins with, nor a first message"
 
@@ -46,6 +70,10 @@ func (a *API) addSnapshots() {
 	add(a, one, func(ctx context.Context, in *OfSnapshot) (*Body[snapshots.Manifest], error) {
 		return answer(a.records.Snapshot(ctx, in.Snapshot))
 	})
+	archive := at(http.MethodGet, "/snapshots/{snapshot}/archive", "downloadSnapshot", "Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree", access.SessionRead)
+	archive.session = ofSnapshot
+	add(a, archive, a.archive)
+	a.describeDownload("downloadSnapshot", "application/x-tar")
 	drop := at(http.MethodDelete, "/snapshots/{snapshot}", "deleteSnapshot", "Delete a snapshot from which no session goes on", access.SnapshotWrite)
 	drop.session = ofSnapshot
 	add(a, drop, func(ctx context.Context, in *OfSnapshot) (*Body[snapshots.Manifest], error) {

@@ -38,7 +38,7 @@ type StartSession struct {
 	OnInterrupt    string           `json:"on_interrupt,omitempty" enum:"ask,continue,fail" doc:"when codex's process dies in a turn; ask by default"`
 	OnLimit        string           `json:"on_limit,omitempty" enum:"fail,wait,switch" doc:"when the account's limit ends a turn"`
 	OnHostLost     string           `json:"on_host_lost,omitempty" enum:"wait,move" doc:"when the host stays out of reach; wait by default"`
-	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker,gateway"`
+	Credentials    string           `json:"credentials,omitempty" enum:"planted,broker,gateway" doc:"default: as the seed says, or else the workers' configuration, or else planted"`
 	LostAfter      string           `json:"lost_after,omitempty" doc:"a host that cannot be reached for so long is lost; 5m by default"`
 	OnAuth         string           `json:"on_auth,omitempty" enum:"retry,ask" doc:"when a turn got no access token in time; retry by default with a broker"`
 	Snapshot       *KeepSnapshots   `json:"snapshot,omitempty" doc:"what is kept of the session, and when"`
@@ -49,7 +49,7 @@ type StartSession struct {
 	Developer      string           `json:"developer_instructions,omitempty" doc:"instructions in the role of the developer"`
 	Base           string           `json:"base_instructions,omitempty" doc:"replaces codex's own base instructions"`
 	Personality    string           `json:"personality,omitempty" doc:"how codex speaks: none, friendly or pragmatic (codex before 0.169)"`
-	TeamTools      string           `json:"team_tools,omitempty" doc:"the text of a file (YAML or JSON) with tools of your own"`
+	TeamTools      string           `json:"team_tools,omitempty" doc:"the text of a file (YAML or JSON) with tools of your own; in a fork or restore, none takes away those that the session had"`
 	FollowUps      []FollowUp       `json:"follow_ups,omitempty" maxItems:"64" doc:"rules for sessions that start from forks of this one"`
 	Repo           *Repo            `json:"repo,omitempty" doc:"work in a clone of this git repository"`
 	FromSnapshot   string           `json:"from_snapshot,omitempty" maxLength:"255" doc:"work in a copy of this snapshot's work folder, without its conversation"`
@@ -59,6 +59,7 @@ type StartSession struct {
 	Read           []string         `json:"read,omitempty" maxItems:"64" doc:"paths on the host that commands may read and never write"`
 	Write          []string         `json:"write,omitempty" maxItems:"64" doc:"folders on the host that commands may write beside the work folder"`
 	Network        string           `json:"network,omitempty" maxLength:"8192" doc:"the network of commands: on, off, or hosts separated by commas, each as api.example.com or *.example.com"`
+	Egress         []string         `json:"egress,omitempty" maxItems:"64" doc:"what commands may reach through the worker, each as github.com:443 or *.example.com:443; needs credentials gateway and network on"`
 	StartUp        string           `json:"startup_timeout,omitempty" doc:"codex has to answer so soon after its start; 60s by default"`
 	RequestTimeout string           `json:"request_timeout,omitempty" doc:"codex has to answer a request, or take a message, so soon; 60s by default"`
 	Silence        string           `json:"silence_timeout,omitempty" doc:"codex is asked for a sign of life after so long without a word; 2m by default"`
@@ -95,13 +96,14 @@ type Started struct {
 
 // NewMessage is a message to codex.
 type NewMessage struct {
-	Text     string          `json:"text" minLength:"1" doc:"what codex is to do; at most 1,048,576 characters"`
-	Mode     string          `json:"mode,omitempty" enum:"queue,steer" doc:"queue: a turn of its own, after those before it; steer: to the running turn"`
-	Turn     int             `json:"turn,omitempty" minimum:"0" doc:"the turn to steer"`
-	Model    string          `json:"model,omitempty" doc:"model from this turn on"`
-	Effort   string          `json:"effort,omitempty" doc:"reasoning effort from this turn on"`
-	AnyModel bool            `json:"any_model,omitempty" doc:"also a model that codex does not list"`
-	Schema   json.RawMessage `json:"output_schema,omitempty" doc:"a JSON schema that the turn's last message is to match"`
+	Text     string           `json:"text" minLength:"1" doc:"what codex is to do; at most 1,048,576 characters"`
+	Mode     string           `json:"mode,omitempty" enum:"queue,steer" doc:"queue: a turn of its own, after those before it; steer: to the running turn"`
+	Turn     int              `json:"turn,omitempty" minimum:"0" doc:"the turn to steer"`
+	Model    string           `json:"model,omitempty" doc:"model from this turn on"`
+	Effort   string           `json:"effort,omitempty" doc:"reasoning effort from this turn on"`
+	AnyModel bool             `json:"any_model,omitempty" doc:"also a model that codex does not list"`
+	Inputs   []protocol.Input `json:"inputs,omitempty" maxItems:"10" doc:"files that were uploaded (POST /v1/inputs), each as that request answered"`
+	Schema   json.RawMessage  `json:"output_schema,omitempty" doc:"a JSON schema that the turn's last message is to match"`
 }
 
 // Filter narrows a list of sessions.
@@ -115,14 +117,15 @@ type Filter struct {
 
 // DecideApproval decides an approval.
 type DecideApproval struct {
-	Digest      string          `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"the digest of the approval; the decision counts only for the request with this digest"`
-	Outcome     string          `json:"outcome" enum:"accept,decline,cancel,answer,revise,grant,amend" doc:"revise sends a deliverable back, with answers {\"comments\": …}"`
-	Scope       string          `json:"scope,omitempty" enum:"once,session" doc:"once by default"`
-	Reason      string          `json:"reason,omitempty" doc:"why, for the record"`
-	Answers     json.RawMessage `json:"answers,omitempty" doc:"by question id: a text, or a list of texts; never a secret"`
-	AnswersBlob string          `json:"answers_blob,omitempty" doc:"where a worker has sealed secret answers (POST /v1/sessions/{id}/requests/{digest}/answers)"`
-	Grant       json.RawMessage `json:"grant,omitempty" doc:"the granted part of permissions"`
-	Signature   string          `json:"signature,omitempty" doc:"an approver's own signature, where the policy needs one"`
+	Digest      string            `json:"digest" pattern:"^[0-9a-f]{64}$" doc:"the digest of the approval; the decision counts only for the request with this digest"`
+	Outcome     string            `json:"outcome" enum:"accept,decline,cancel,answer,revise,grant,amend" doc:"revise sends a deliverable back, with answers {\"comments\": …}"`
+	Scope       string            `json:"scope,omitempty" enum:"once,session" doc:"once by default"`
+	Reason      string            `json:"reason,omitempty" doc:"why, for the record"`
+	Answers     json.RawMessage   `json:"answers,omitempty" doc:"by question id: a text, or a list of texts; never a secret"`
+	AnswersBlob string            `json:"answers_blob,omitempty" doc:"where a worker has sealed secret answers (POST /v1/sessions/{id}/requests/{digest}/answers)"`
+	Grant       json.RawMessage   `json:"grant,omitempty" doc:"the granted part of permissions"`
+	Signature   string            `json:"signature,omitempty" doc:"an approver's own signature, where the policy needs one"`
+	Passkey     *protocol.Passkey `json:"passkey,omitempty" doc:"an assertion of the person's passkey, where the policy marks the request as high risk; its challenge is the SHA-256 of fairlead-passkey-decision-v1@fairlead.dev, a line end, and what ctl approval message prints"`
 }
 
 // A Session is the Session JSON of ctl.

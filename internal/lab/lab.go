@@ -253,11 +253,20 @@ func Lines[T any](ctx context.Context, l *Lab, args ...string) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
+	out, err := Objects[T](text)
+	if err != nil {
+		return nil, fmt.Errorf("ctl %s printed %w", strings.Join(args, " "), err)
+	}
+	return out, nil
+}
+
+// Objects decodes one object per line.
+func Objects[T any](text string) ([]T, error) {
 	var out []T
 	for line := range strings.Lines(text) {
 		var v T
 		if err := json.Unmarshal([]byte(line), &v); err != nil {
-			return nil, fmt.Errorf("ctl %s printed %q: %w", strings.Join(args, " "), line, err)
+			return nil, fmt.Errorf("%q: %w", line, err)
 		}
 		out = append(out, v)
 	}

@@ -9,7 +9,8 @@
 //   - [Dial] connects to a socket in such a folder. It returns [ErrStranger] before a byte is
 //     sent if another user listens.
 //   - [DialAgent] does the same for an SSH agent, in any folder.
+//   - [LoopbackPeer] says which user connected to a loopback port.
 //
-// The kernel says who is at the other end (SO_PEERCRED, LOCAL_PEERCRED). On a system where it
-// does not, every connection is refused.
+// The kernel says who is at the other end (SO_PEERCRED, LOCAL_PEERCRED; sock_diag for TCP, on
+// Linux alone). On a system where it does not, every connection is refused.
 package localsocket

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
@@ -23,6 +24,8 @@ type Flow struct {
 	State    string `json:"state"`
 	Nonce    string `json:"nonce"`
 	Verifier string `json:"verifier"`
+	// Again is the moment of Begin, in seconds since 1970, if the issuer is to ask the person again.
+	Again int64 `json:"again,omitempty"`
 }
 
 // NewBrowser does not ask the issuer yet.
@@ -34,8 +37,9 @@ func NewBrowser(s Settings, c Claims) *Browser {
 func (b *Browser) Close() { b.verifier.Close() }
 
 // Begin returns the page of the issuer where the person logs in. The issuer sends the browser
-// to redirect. The error wraps ErrIssuer or ErrRefused.
-func (b *Browser) Begin(ctx context.Context, redirect string) (to string, f Flow, err error) {
+// to redirect. again asks the issuer to have the person log in even if it knows the browser. The
+// error wraps ErrIssuer or ErrRefused.
+func (b *Browser) Begin(ctx context.Context, redirect string, again bool) (to string, f Flow, err error) {
 	conf, err := b.config(ctx, redirect)
 	if err != nil {
 		return "", f, err
@@ -44,7 +48,12 @@ func (b *Browser) Begin(ctx context.Context, redirect string) (to string, f Flow
 		return "", f, fmt.Errorf("%w: %s names no page to log in at (authorization_endpoint)", ErrRefused, b.settings.Issuer)
 	}
 	f = Flow{State: rand.Text(), Nonce: rand.Text(), Verifier: oauth2.GenerateVerifier()}
-	return conf.AuthCodeURL(f.State, oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)), f, nil
+	opts := []oauth2.AuthCodeOption{oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)}
+	if again {
+		f.Again = b.verifier.now().Unix()
+		opts = append(opts, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+	}
+	return conf.AuthCodeURL(f.State, opts...), f, nil
 }
 
 // Finish exchanges the code with which the browser came back for an ID token, and says whom it
@@ -71,7 +80,19 @@ func (b *Browser) Finish(ctx context.Context, redirect string, f Flow, code stri
 	if id == "" {
 		return Person{}, fmt.Errorf("%w: %s gave no ID token: login.scopes must have openid", ErrRefused, b.settings.Issuer)
 	}
-	return b.verifier.Verify(ctx, id, f.Nonce)
+	who, err := b.verifier.Verify(ctx, id, f.Nonce)
+	if err != nil || f.Again == 0 {
+		return who, err
+	}
+	// What asks for it passes through the browser, where people can take it out, and some issuers
+	// ignore it. The claim is signed.
+	switch begun := time.Unix(f.Again, 0); {
+	case who.AskedAt.IsZero():
+		return Person{}, fmt.Errorf("%w: the ID token of %s does not say when the issuer asked you (claim auth_time): let the issuer send that claim", ErrRefused, b.settings.Issuer)
+	case who.AskedAt.Before(begun.Add(-skew)):
+		return Person{}, fmt.Errorf("%w: %s did not ask you again: its ID token says that it asked you at %s (claim auth_time): log out there, and log in again", ErrRefused, b.settings.Issuer, who.AskedAt.UTC().Format(time.RFC3339))
+	}
+	return who, nil
 }
 
 func (b *Browser) config(ctx context.Context, redirect string) (*oauth2.Config, error) {

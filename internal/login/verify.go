@@ -49,6 +49,9 @@ const (
 type Person struct {
 	Principal string
 	Groups    []string
+	// AskedAt is when the issuer asked the person to prove who they are, as the claim auth_time
+	// says. It is zero without that claim: then the issuer may have asked long ago.
+	AskedAt time.Time
 }
 
 const (
@@ -171,7 +174,20 @@ func (v *Verifier) person(claims map[string]any) (Person, error) {
 	if err != nil {
 		return refuse("%w", err)
 	}
-	return Person{Principal: name, Groups: groups}, nil
+	return Person{Principal: name, Groups: groups, AskedAt: v.askedAt(claims)}, nil
+}
+
+// askedAt returns a moment that is not in the future, or none.
+func (v *Verifier) askedAt(claims map[string]any) time.Time {
+	seconds, ok := claims["auth_time"].(float64)
+	now := v.now()
+	switch {
+	case !ok || !(seconds > 0):
+		return time.Time{}
+	case seconds > float64(now.Unix()):
+		return now
+	}
+	return time.Unix(int64(seconds), 0)
 }
 
 func (v *Verifier) groups(claims map[string]any) ([]string, error) {

@@ -68,6 +68,9 @@ func (c *checker) check() {
 	if l := f.Limit; l.Messages < 1 || l.Messages > 1000 || l.Per < time.Second || l.Per > 24*time.Hour {
 		c.Add("limit", "messages is between 1 and 1000, per between 1s and 24h")
 	}
+	if f.Looking < 0 || f.Looking > time.Hour {
+		c.Add("looking", "%s is not between 0s and 1h", f.Looking)
+	}
 	if f.RetryFor < time.Second || f.RetryFor > 7*24*time.Hour {
 		c.Add("retry_for", "%s is not between 1s and 168h", f.RetryFor)
 	}
@@ -106,8 +109,16 @@ func (c *checker) channel(name string, one channel) {
 		}
 		c.need(at, one.SecretFile, "secret_file, the file with what signs the webhook (whsec_…),")
 	case Slack:
-		fields = []string{"token_file", "channel", "api"}
+		fields = []string{"token_file", "app_token_file", "decide", "channel", "api"}
 		c.need(at, one.TokenFile, "token_file, the file with the bot's token (xoxb-…),")
+		switch {
+		case one.Decide && one.AppTokenFile == "":
+			c.Add(at+".decide", "it needs app_token_file, the file with the app's token (xapp-…), by which workers hear of clicks")
+		case one.Decide && c.r.file.Details != DetailsSummary:
+			c.Add(at+".decide", "Slack then shows the command that is accepted, so it needs details: summary")
+		case !one.Decide && one.AppTokenFile != "":
+			c.Add(at+".app_token_file", "it is only for channels with decide: true")
+		}
 		if one.Channel != "" && !slackPattern.MatchString(one.Channel) {
 			c.Add(at+".channel", "want the id of a channel, such as C0123456789")
 		}
@@ -154,7 +165,7 @@ func (c *checker) channel(name string, one channel) {
 	}
 }
 
-var channelFields = []string{"url", "secret_file", "token_file", "channel", "api", "server", "tls", "ca_file", "user", "password_file", "from", "to", "key_file", "contact", "url_file", "unguarded"}
+var channelFields = []string{"url", "secret_file", "token_file", "app_token_file", "decide", "channel", "api", "server", "tls", "ca_file", "user", "password_file", "from", "to", "key_file", "contact", "url_file", "unguarded"}
 
 func keyIf(ok bool, key string) string {
 	if ok {

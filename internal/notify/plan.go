@@ -17,6 +17,8 @@ import (
 type Facts struct {
 	Labels map[string]string
 	Origin string // as in a session's view
+	// Looks says whether a person has the inbox open now; nil means that nobody has.
+	Looks func(person string) bool
 }
 
 // Plan returns the notices of an event: at most one for each channel and person. now is the
@@ -35,6 +37,7 @@ func (r *Rules) Plan(e protocol.NotifyEvent, f Facts, lead time.Duration, now ti
 			}
 			if p, ok := r.person(n.Person); ok && !one.Urgent && n.State == protocol.NoticePending {
 				quieten(&n, p.Quiet, now)
+				r.leaveAlone(&n, f, now)
 			}
 			// Of two rules for the same person and channel, the one that tells sooner counts.
 			if i, ok := at[n.ID]; !ok {
@@ -130,6 +133,27 @@ func quieten(n *protocol.Notice, q *quiet, now time.Time) {
 		n.State, n.Reason = protocol.NoticeSuppressed, "quiet hours"
 	default:
 		n.NotBefore, n.Reason = until.UTC(), "quiet hours"
+	}
+}
+
+// shortestHold is the least time for which the expiry of an approval lets a notice be held back.
+const shortestHold = 5 * time.Second
+
+// leaveAlone holds back what a person sees in the inbox that they have open. If they decide it,
+// they are not told: what is over is not sent. The greater part of the time until an approval
+// expires is left to whoever is told then.
+func (r *Rules) leaveAlone(n *protocol.Notice, f Facts, now time.Time) {
+	hold := r.file.Looking
+	if at := n.Event.ExpiresAt; !at.IsZero() {
+		if most := at.Sub(now) / 4; most < hold {
+			hold = most
+			if hold < shortestHold {
+				return
+			}
+		}
+	}
+	if n.Event.Kind == protocol.EventApprovalOpened && hold > 0 && n.State == protocol.NoticePending && n.NotBefore.IsZero() && f.Looks != nil && f.Looks(n.Person) {
+		n.NotBefore, n.Reason = now.Add(hold).UTC(), "the person has the inbox open"
 	}
 }
 

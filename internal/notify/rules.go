@@ -65,6 +65,8 @@ type file struct {
 	Rules        []rule             `yaml:"rules"`
 	Limit        limit              `yaml:"limit"`
 	RetryFor     time.Duration      `yaml:"retry_for"`
+	// Looking is how long a new approval is held back from a person who has the inbox open.
+	Looking time.Duration `yaml:"looking"`
 }
 
 // A channel has the fields of its kind.
@@ -74,9 +76,11 @@ type channel struct {
 	URL        string `yaml:"url"`
 	SecretFile string `yaml:"secret_file"`
 	// slack
-	TokenFile string `yaml:"token_file"`
-	Channel   string `yaml:"channel"` // where notices without a person go
-	API       string `yaml:"api"`
+	TokenFile    string `yaml:"token_file"`
+	AppTokenFile string `yaml:"app_token_file"`
+	Decide       bool   `yaml:"decide"`  // people decide approvals by buttons
+	Channel      string `yaml:"channel"` // where notices without a person go
+	API          string `yaml:"api"`
 	// mail
 	Server       string `yaml:"server"`
 	TLS          string `yaml:"tls"`
@@ -160,7 +164,7 @@ func Parse(data []byte, dir string) (*Rules, error) {
 	}
 	sum := sha256.Sum256(data)
 	r := &Rules{Digest: hex.EncodeToString(sum[:]), dir: dir}
-	r.file = file{Details: DetailsNone, Limit: limit{Messages: 6, Per: 10 * time.Minute}, RetryFor: 24 * time.Hour}
+	r.file = file{Details: DetailsNone, Limit: limit{Messages: 6, Per: 10 * time.Minute}, RetryFor: 24 * time.Hour, Looking: 2 * time.Minute}
 	c := &checker{File: strictyaml.Read(data, &r.file), r: r}
 	r.lines = c.Lines
 	c.check()
@@ -209,7 +213,7 @@ func (r *Rules) Private() (all []string) {
 		}
 	}
 	for _, c := range r.file.Channels {
-		for _, name := range []string{c.SecretFile, c.TokenFile, c.PasswordFile, c.KeyFile, c.URLFile} {
+		for _, name := range []string{c.SecretFile, c.TokenFile, c.AppTokenFile, c.PasswordFile, c.KeyFile, c.URLFile} {
 			add(name)
 		}
 	}

@@ -21,11 +21,13 @@ const (
 	Unknown Result = "unknown"
 )
 
-// An Outcome is the result of an attempt. After is how long the server asks to wait.
+// An Outcome is the result of an attempt. After is how long the server asks to wait. Card is
+// what was posted in Slack, if people can decide there.
 type Outcome struct {
 	Result Result
 	Reason string
 	After  time.Duration
+	Card   *Card
 }
 
 // A Sender sends messages.
@@ -51,7 +53,7 @@ func (s *Sender) Send(ctx context.Context, r *Rules, name string, m Message) (Ou
 	case Webhook:
 		out = s.webhook(ctx, r, c, m)
 	case Slack:
-		out = s.slack(ctx, r, c, p, m)
+		out = s.slack(ctx, r, name, p, m)
 	case Mail:
 		out = s.mail(ctx, r, c, p, m)
 	case Push:

@@ -11,7 +11,8 @@ import (
 
 // slack posts a message to a member or a channel. Slack has no way to drop doubles: the
 // message's metadata has its id, for whoever looks later.
-func (s *Sender) slack(ctx context.Context, r *Rules, c channel, p person, m Message) Outcome {
+func (s *Sender) slack(ctx context.Context, r *Rules, name string, p person, m Message) Outcome {
+	c := r.file.Channels[name]
 	token, err := r.secret(c.TokenFile)
 	if err != nil {
 		return unsent(err)
@@ -24,17 +25,20 @@ func (s *Sender) slack(ctx context.Context, r *Rules, c channel, p person, m Mes
 		return failed("the rules do not say where in Slack it goes")
 	}
 	client, wire := r.watched()
-	opts := []slack.Option{slack.OptionHTTPClient(client)}
-	if c.API != "" {
-		opts = append(opts, slack.OptionAPIURL(strings.TrimRight(c.API, "/")+"/"))
+	message := []slack.MsgOption{slack.MsgOptionText(m.Text(r.Inbox()), true), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(),
+		slack.MsgOptionMetadata(slack.SlackMetadata{EventType: "fairlead_notice", EventPayload: map[string]any{"id": m.ID}})}
+	blocks, decides := c.blocks(m)
+	if len(blocks) > 0 {
+		message = append(message, slack.MsgOptionBlocks(blocks...))
 	}
-	_, _, err = slack.New(token, opts...).PostMessageContext(ctx, to,
-		slack.MsgOptionText(m.Text(r.Inbox()), true), slack.MsgOptionDisableLinkUnfurl(), slack.MsgOptionDisableMediaUnfurl(),
-		slack.MsgOptionMetadata(slack.SlackMetadata{EventType: "fairlead_notice", EventPayload: map[string]any{"id": m.ID}}))
+	chat, ts, err := slack.New(token, c.options(client)...).PostMessageContext(ctx, to, message...)
 	var limited *slack.RateLimitedError
 	var code slack.StatusCodeError
 	var answer slack.SlackErrorResponse
 	switch {
+	case err == nil && decides:
+		e := m.Events[0]
+		return Outcome{Result: Sent, Card: &Card{Channel: name, Chat: chat, TS: ts, Approval: e.Approval, Session: e.Session, Digest: e.Ask.Digest, Blocks: withoutButtons(blocks)}}
 	case err == nil:
 		return Outcome{Result: Sent}
 	case errors.As(err, &limited):
@@ -47,6 +51,14 @@ func (s *Sender) slack(ctx context.Context, r *Rules, c channel, p person, m Mes
 		return slackSaid(answer.Err)
 	}
 	return lost(err, wire.wrote.Load())
+}
+
+func (c channel) options(client *http.Client) []slack.Option {
+	opts := []slack.Option{slack.OptionHTTPClient(client)}
+	if c.API != "" {
+		opts = append(opts, slack.OptionAPIURL(strings.TrimRight(c.API, "/")+"/"))
+	}
+	return opts
 }
 
 // slackSaid is the outcome of an error of the Web API. With some of them, a part may have been

@@ -21,6 +21,9 @@ type Told struct {
 	protocol.NotifyEvent
 	Summary string `json:"summary,omitempty"`
 	Link    string `json:"link,omitempty"`
+	// Ask is the approval as it is when the message is made; nil if it is not known, or if the
+	// event has none.
+	Ask *protocol.Approval `json:"-"`
 }
 
 // A Message is what is sent in one piece: one event, or several for a limit's sake.

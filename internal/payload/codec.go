@@ -4,8 +4,10 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -28,7 +30,7 @@ const formTwo = "/2"
 // A Codec compresses long payloads and, if it has keys, encrypts all.
 type Codec struct {
 	namespace string
-	seals     []sealer // the first encrypts
+	seals     *atomic.Pointer[[]sealer] // the first encrypts; Renew changes them for all copies of the codec
 	since     time.Time
 	workers   *workers  // nil without a key of workers
 	starts    *sync.Map // run id → Origin of its input, from its decoding until it begins
@@ -45,15 +47,46 @@ type sealer struct {
 // NewCodec returns the codec of a namespace. The first key encrypts, and all decrypt. With
 // keys, it requires that payloads are encrypted for their place.
 func NewCodec(namespace string, keys ...Key) *Codec {
-	c := &Codec{namespace: namespace, starts: &sync.Map{}, proofs: &proofs{}}
+	c := &Codec{namespace: namespace, seals: &atomic.Pointer[[]sealer]{}, starts: &sync.Map{}, proofs: &proofs{}}
+	seals := sealersOf(keys)
+	c.seals.Store(&seals)
+	return c
+}
+
+func sealersOf(keys []Key) (seals []sealer) {
 	for _, k := range keys {
 		x, err := newXAES(k.secret[:])
 		if err != nil {
 			panic(err)
 		}
-		c.seals = append(c.seals, sealer{k.id, x})
+		seals = append(seals, sealer{k.id, x})
 	}
-	return c
+	return seals
+}
+
+// sealers are the keys of this moment.
+func (c *Codec) sealers() []sealer { return *c.seals.Load() }
+
+// Renew gives the codec, and all codecs that Since and ForWorkers made of it, the keys that a
+// file has now. The first encrypts. Keys that are no longer in the file still decrypt, until
+// the program ends. A codec without keys cannot get some, because what was written without
+// them would be refused.
+func (c *Codec) Renew(keys ...Key) error {
+	former := c.sealers()
+	switch {
+	case len(former) == 0:
+		return errors.New("change the payload keys: this program began without any, and must start again to use some")
+	case len(keys) == 0:
+		return fmt.Errorf("change the payload keys: %w", ErrKeyFile)
+	}
+	seals := sealersOf(keys)
+	for _, s := range former {
+		if !slices.ContainsFunc(seals, func(n sealer) bool { return n.id == s.id }) {
+			seals = append(seals, s)
+		}
+	}
+	c.seals.Store(&seals)
+	return nil
 }
 
 // Since returns a codec that also reads older forms (plain, and bound to the namespace
@@ -69,10 +102,11 @@ func (c *Codec) ReadsOlder() time.Time { return c.since }
 
 // Encrypts reports whether payloads are encrypted, and with which key.
 func (c *Codec) Encrypts() (keyID string, ok bool) {
-	if len(c.seals) == 0 {
+	seals := c.sealers()
+	if len(seals) == 0 {
 		return "", false
 	}
-	return c.seals[0].id, true
+	return seals[0].id, true
 }
 
 // Encode implements converter.PayloadCodec. Payloads of no known place can be read only by
@@ -87,10 +121,11 @@ func (c *Codec) encode(at place, payloads []*commonpb.Payload) ([]*commonpb.Payl
 
 func (c *Codec) encodeFor(at place, purpose string, payloads []*commonpb.Payload) ([]*commonpb.Payload, error) {
 	out := make([]*commonpb.Payload, len(payloads))
+	seals := c.sealers()
 	for i, p := range payloads {
 		p, err := pack(p)
-		if err == nil && len(c.seals) > 0 {
-			if p, err = c.seals[0].encrypt(c.namespace, at.String(), p); err == nil {
+		if err == nil && len(seals) > 0 {
+			if p, err = seals[0].encrypt(c.namespace, at.String(), p); err == nil {
 				c.mark(at.String(), purpose, p)
 			}
 		}
@@ -180,7 +215,7 @@ func (c *Codec) Accepts(workflowID string, began time.Time, p *commonpb.Payload)
 
 // older returns an error unless a payload of an older form is accepted at its place.
 func (c *Codec) older(at place, began time.Time, form form) error {
-	if len(c.seals) == 0 || !c.since.IsZero() && (began.IsZero() || began.Before(c.since)) {
+	if len(c.sealers()) == 0 || !c.since.IsZero() && (began.IsZero() || began.Before(c.since)) {
 		return nil
 	}
 	return &Error{Err: ErrOlder, at: at, met: form.String(), began: began, since: c.since}
@@ -243,8 +278,9 @@ func (c *Codec) open(p *commonpb.Payload, at string) (*commonpb.Payload, error) 
 
 func (c *Codec) decrypt(p *commonpb.Payload, at string) (*commonpb.Payload, error) {
 	id, two := strings.CutSuffix(string(p.GetMetadata()[metadataKeyID]), formTwo)
-	for i := range c.seals {
-		s := &c.seals[i]
+	seals := c.sealers()
+	for i := range seals {
+		s := &seals[i]
 		if s.id != id {
 			continue
 		}
@@ -263,7 +299,7 @@ func (c *Codec) decrypt(p *commonpb.Payload, at string) (*commonpb.Payload, erro
 		return plain, nil
 	}
 	e := &Error{KeyID: known(id), Err: ErrNoKey}
-	for _, s := range c.seals {
+	for _, s := range seals {
 		e.Have = append(e.Have, s.id)
 	}
 	return nil, e

@@ -16,7 +16,7 @@ import (
 // refuses others. It returns nil without keys. Use adds it to a client and its workers; a
 // replayer needs it too.
 func (c *Codec) Interceptor() interceptor.Interceptor {
-	if len(c.seals) == 0 {
+	if len(c.sealers()) == 0 {
 		return nil
 	}
 	return &binder{codec: c}

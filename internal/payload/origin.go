@@ -4,6 +4,10 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
+	"fmt"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -59,7 +63,38 @@ type workersKey struct {
 
 type workers struct {
 	Workers
-	keys []workersKey
+	tags *atomic.Pointer[[]workersKey]
+}
+
+// keys are those of this moment; the first marks.
+func (w *workers) keys() []workersKey { return *w.tags.Load() }
+
+func workersKeysOf(keys []Key) (all []workersKey) {
+	for _, k := range keys {
+		mac := hmac.New(sha256.New, k.secret[:])
+		mac.Write([]byte("fairlead worker tag\x00"))
+		all = append(all, workersKey{k.id, mac.Sum(nil)})
+	}
+	return all
+}
+
+// RenewWorkers gives a codec that ForWorkers made the keys of workers that a file has now. The
+// first marks. Keys that are no longer in the file still verify, until the program ends.
+func (c *Codec) RenewWorkers(keys ...Key) error {
+	switch {
+	case c.workers == nil:
+		return errors.New("change the workers' payload keys: this worker began without any, and must start again to use some")
+	case len(keys) == 0:
+		return fmt.Errorf("change the workers' payload keys: %w", ErrKeyFile)
+	}
+	all := workersKeysOf(keys)
+	for _, k := range c.workers.keys() {
+		if !slices.ContainsFunc(all, func(n workersKey) bool { return n.id == k.id }) {
+			all = append(all, k)
+		}
+	}
+	c.workers.tags.Store(&all)
+	return nil
 }
 
 // ForWorkers returns the codec of a worker. It marks what it encrypts as written by a
@@ -68,12 +103,9 @@ func (c *Codec) ForWorkers(w Workers) *Codec {
 	other := *c
 	other.workers = nil
 	if len(w.Keys) > 0 {
-		other.workers = &workers{Workers: w}
-		for _, k := range w.Keys {
-			mac := hmac.New(sha256.New, k.secret[:])
-			mac.Write([]byte("fairlead worker tag\x00"))
-			other.workers.keys = append(other.workers.keys, workersKey{k.id, mac.Sum(nil)})
-		}
+		other.workers = &workers{Workers: w, tags: &atomic.Pointer[[]workersKey]{}}
+		tags := workersKeysOf(w.Keys)
+		other.workers.tags.Store(&tags)
 	}
 	return &other
 }
@@ -93,7 +125,7 @@ func (c *Codec) mark(at, purpose string, p *commonpb.Payload) {
 	if c.workers == nil {
 		return
 	}
-	k := c.workers.keys[0]
+	k := c.workers.keys()[0]
 	p.Metadata[metadataWorkerKey], p.Metadata[metadataWorkerTag] = []byte(k.id), k.tag(c.namespace, at, purpose, p)
 }
 
@@ -104,14 +136,14 @@ func (c *Codec) marked(p *commonpb.Payload, purpose string) (bool, error) {
 	if c.workers == nil || len(meta[metadataWorkerTag]) == 0 || formOf(p) != boundForm {
 		return false, nil
 	}
-	id := string(meta[metadataWorkerKey])
-	for _, k := range c.workers.keys {
+	id, keys := string(meta[metadataWorkerKey]), c.workers.keys()
+	for _, k := range keys {
 		if k.id == id {
 			return hmac.Equal(meta[metadataWorkerTag], k.tag(c.namespace, string(meta[metadataPlace]), purpose, p)), nil
 		}
 	}
 	e := &Error{KeyID: known(id), Err: ErrNoKey, worker: true}
-	for _, k := range c.workers.keys {
+	for _, k := range keys {
 		e.Have = append(e.Have, k.id)
 	}
 	return false, e

@@ -198,7 +198,7 @@ func (c *Codec) note(at, purpose, note string, p *commonpb.Payload) {
 	if c.workers == nil || note == "" || len(p.GetMetadata()[metadataWorkerTag]) == 0 {
 		return
 	}
-	p.Metadata[metadataNote], p.Metadata[metadataNoteTag] = []byte(note), c.workers.keys[0].tag(c.namespace, at, noteAs(purpose, note), p)
+	p.Metadata[metadataNote], p.Metadata[metadataNoteTag] = []byte(note), c.workers.keys()[0].tag(c.namespace, at, noteAs(purpose, note), p)
 }
 
 // noteOf returns the note of a proof that a worker marked for a purpose, or "".
@@ -208,7 +208,7 @@ func (c *Codec) noteOf(p *commonpb.Payload, purpose string) string {
 	if note == "" || len(note) > maxNote {
 		return ""
 	}
-	for _, k := range c.workers.keys {
+	for _, k := range c.workers.keys() {
 		if k.id == string(meta[metadataWorkerKey]) && hmac.Equal(meta[metadataNoteTag], k.tag(c.namespace, string(meta[metadataPlace]), noteAs(purpose, note), p)) {
 			return note
 		}

@@ -23,8 +23,8 @@ type ServeOptions struct {
 	// Origins are the web pages that may use the endpoint, such as http://127.0.0.1:8233.
 	// Programs other than browsers send none.
 	Origins []string
-	// Token, if set, must be sent as "Authorization: Bearer TOKEN".
-	Token string
+	// Token, if set, returns what must be sent as "Authorization: Bearer TOKEN".
+	Token func() string
 	// Loopback refuses requests for other host names than this machine's own: the owner of
 	// a web page can make another name resolve to it.
 	Loopback bool
@@ -103,7 +103,7 @@ func (g guard) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	if g.Token != "" && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+g.Token)) != 1 {
+	if g.Token != nil && subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), []byte("Bearer "+g.Token())) != 1 {
 		http.Error(w, "a bearer token is needed: that of api.token_file in the worker's config", http.StatusUnauthorized)
 		return
 	}

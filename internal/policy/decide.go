@@ -13,6 +13,8 @@ type Verdict struct {
 	Rule    string  `json:"rule"`
 	Reason  string  `json:"reason,omitempty"`
 	Policy  string  `json:"policy"` // digest of the file
+	// Risk is RiskHigh if a person is asked, and the rule says so.
+	Risk string `json:"risk,omitempty"`
 }
 
 // Rules that every policy has.
@@ -66,18 +68,22 @@ func (p *Policy) decide(r Request) (Verdict, uint64, *facts) {
 		return v, 0, nil
 	}
 	if err := r.check(); err != nil {
-		return Verdict{Decline, RuleRequest, "this request cannot be judged: " + err.Error(), p.Digest}, 0, nil
+		return Verdict{Outcome: Decline, Rule: RuleRequest, Reason: "this request cannot be judged: " + err.Error(), Policy: p.Digest}, 0, nil
 	}
 	f := factsOf(r)
 	v, cost := p.byRules(&f)
+	accepted := v.Outcome.accepts()
 	v = p.limited(v, r.Counts)
+	if accepted && v.Outcome == Ask {
+		v.Risk = p.highest()
+	}
 	v.Policy = p.Digest
 	return v, cost, &f
 }
 
 // byRules returns the verdict of the first rule that holds or breaks.
 func (p *Policy) byRules(f *facts) (Verdict, uint64) {
-	spent, unsure := uint64(0), ""
+	spent, unsure, risk := uint64(0), "", ""
 	for i, rule := range p.Rules {
 		out, details, err := p.compiled[i].Eval(f)
 		if details != nil && details.ActualCost() != nil {
@@ -90,21 +96,44 @@ func (p *Policy) byRules(f *facts) (Verdict, uint64) {
 			return Verdict{Outcome: Decline, Rule: rule.Name, Reason: fmt.Sprintf("rule %q failed: %.200s", rule.Name, oneLine(err.Error()))}, spent
 		}
 		if out == types.True {
-			v := guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason}, f, p.compiled[i])
+			v := guarded(Verdict{Outcome: rule.Outcome, Rule: rule.Name, Reason: rule.Reason, Risk: rule.Risk}, f, p.compiled[i])
+			if v.Outcome == Ask && risk != "" {
+				v.Risk = risk
+			}
+			if v.Outcome == Ask && rule.Outcome.accepts() {
+				v.Risk = p.highest() // no later rule was asked
+			}
 			if v.Outcome.accepts() && unsure != "" {
 				v = asked(v, RuleUnknown, unsure)
+				v.Risk = risk
 			}
 			return v, spent
+		}
+		if rule.Risk != "" && f.unsaid(p.compiled[i].looks) != "" {
+			risk = rule.Risk // the rule might hold
 		}
 		if why := f.unsaid(p.compiled[i].looks); why != "" && unsure == "" && !rule.Outcome.accepts() {
 			unsure = fmt.Sprintf("the earlier rule %q might hold: %s", rule.Name, why)
 		}
 	}
 	v := Verdict{Outcome: p.Default, Rule: RuleDefault}
+	if v.Outcome == Ask {
+		v.Risk = risk
+	}
 	if v.Outcome == Decline {
 		v.Reason = "no rule of the policy allows it"
 	}
 	return v, spent
+}
+
+// highest returns the highest risk that a rule marks. A request has it if an accept became a
+// question, because the rules after the accept were not asked, and the agent chooses what the
+// request has beyond what the rule looked at.
+func (p *Policy) highest() string {
+	if p.MarksHighRisk() {
+		return RiskHigh
+	}
+	return ""
 }
 
 // guarded turns an accept into a question to people if no policy may accept the request, if

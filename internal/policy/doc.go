@@ -44,6 +44,14 @@
 //	expiry: 30m                  # for a person to decide; then the request is declined
 //	wait: {quota: true, rate_limit: true, at_most: 6h} # at most 168h (6h)
 //
+// A rule of outcome ask may also say risk: high. Then a person who accepts proves at that moment
+// who they are: with a passkey in the console, or by a signature with a FIDO key. Nobody needs that
+// to decline. What is accepted so holds once, never for the session. If a request lacks a fact that
+// a rule of high risk looks at, what later rules ask is of high risk, too. API tokens can prove
+// nothing of that kind, so the file names those that may accept all the same:
+//
+//	high_risk_tokens: [deployer]
+//
 // If only signed decisions are to count, it also has these keys (package sshsig describes
 // the lines):
 //

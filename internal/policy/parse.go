@@ -10,6 +10,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 	"fairlead.dev/fairlead/internal/strictyaml"
 )
@@ -36,6 +37,7 @@ type file struct {
 	Approvers string        `yaml:"approvers"`
 	Required  int           `yaml:"required"`
 	Requester bool          `yaml:"requester_may_decide"`
+	Tokens    []string      `yaml:"high_risk_tokens"`
 	Wait      Wait          `yaml:"wait"`
 }
 
@@ -48,7 +50,7 @@ func Parse(data []byte) (*Policy, error) {
 	var f file
 	y := strictyaml.Read(data, &f)
 	c := checker{y: y, p: &Policy{Digest: digest(data), Rules: f.Rules, Default: f.Default, Limits: f.Limits, Expiry: f.Expiry,
-		Approvers: f.Approvers, Required: f.Required, RequesterMayDecide: f.Requester, Wait: f.Wait}}
+		Approvers: f.Approvers, Required: f.Required, RequesterMayDecide: f.Requester, HighRiskTokens: f.Tokens, Wait: f.Wait}}
 	if len(y.Lines) == 0 && len(y.Problems) == 0 {
 		y.Add("", "the file says nothing: a policy has rules, or at least a default")
 	}
@@ -106,6 +108,13 @@ func (c *checker) rules() {
 			c.y.Add(key+".reason", "it is too long: %d bytes at most", maxWhy)
 		case r.Outcome == Decline && strings.TrimSpace(r.Reason) == "":
 			c.y.Add(key, "rule %q declines and gives no reason: give one, which the transcript then shows", r.Name)
+		}
+		switch {
+		case r.Risk == "":
+		case r.Risk != RiskHigh:
+			c.y.Add(key+".risk", "%.40q is not known: leave it out, or say %s", r.Risk, RiskHigh)
+		case r.Outcome != Ask:
+			c.y.Add(key+".risk", "rule %q is not of outcome ask: a risk says how a person accepts", r.Name)
 		}
 		program, err := compile(language, r, func(warning string) { c.warn(key+".when", r, warning) })
 		if err != nil {
@@ -165,6 +174,9 @@ func (c *checker) rest() {
 	if c.written("limits") && !c.written("limits.approvals_per_turn") && !c.written("limits.approvals_per_minute") {
 		c.y.Add("limits", "no limit is given: set approvals_per_turn or approvals_per_minute")
 	}
+	if c.written("high_risk_tokens") {
+		c.tokens()
+	}
 	if c.written("expiry") && p.Expiry < time.Second {
 		c.y.Add("expiry", "must be a time such as 30m, at least 1s")
 	}
@@ -176,6 +188,24 @@ func (c *checker) rest() {
 	}
 	if p.Wait.AtMost > 0 && !p.Wait.Quota && !p.Wait.RateLimit {
 		c.y.Add("wait.at_most", "only allowed with quota: true or rate_limit: true")
+	}
+}
+
+// maxTokens bounds the API tokens of a policy.
+const maxTokens = 50
+
+func (c *checker) tokens() {
+	p := c.p
+	if !p.MarksHighRisk() {
+		c.y.Add("high_risk_tokens", "no rule has risk: %s, so there is nothing that they could accept", RiskHigh)
+	}
+	if len(p.HighRiskTokens) == 0 || len(p.HighRiskTokens) > maxTokens {
+		c.y.Add("high_risk_tokens", "it names %d API tokens: 1 to %d are allowed", len(p.HighRiskTokens), maxTokens)
+	}
+	for i, name := range p.HighRiskTokens {
+		if !protocol.NamePattern.MatchString(name) {
+			c.y.Add(fmt.Sprintf("high_risk_tokens[%d]", i), "%.70q is not the name of an API token, as in `ctl token list`", name)
+		}
 	}
 }
 

@@ -3,8 +3,10 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"time"
 
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/sshsig"
 )
 
@@ -36,7 +38,9 @@ type Policy struct {
 	Approvers          string `json:"approvers,omitempty"`
 	Required           int    `json:"required,omitempty"`
 	RequesterMayDecide bool   `json:"requester_may_decide,omitempty"`
-	Wait               Wait   `json:"wait"`
+	// HighRiskTokens are the API tokens that may accept what is marked as high risk.
+	HighRiskTokens []string `json:"high_risk_tokens,omitempty"`
+	Wait           Wait     `json:"wait"`
 	// Warnings name parts of the file that are probably not meant so, with their lines.
 	Warnings []string `json:"warnings,omitempty"`
 
@@ -51,7 +55,12 @@ type Rule struct {
 	When    string  `json:"when" yaml:"when"`
 	Outcome Outcome `json:"outcome" yaml:"outcome"`
 	Reason  string  `json:"reason,omitempty" yaml:"reason"`
+	// Risk is empty or RiskHigh: then a person who accepts proves at that moment who they are.
+	Risk string `json:"risk,omitempty" yaml:"risk"`
 }
+
+// RiskHigh marks what a person accepts only with a passkey or a FIDO key.
+const RiskHigh = protocol.RiskHigh
 
 // Limits bound the requests that a policy accepts by itself; 0 means no limit.
 type Limits struct {
@@ -72,6 +81,11 @@ type Wait struct {
 // cannot be used. file may be empty.
 func Refusing(file []byte, why string) *Policy {
 	return &Policy{Digest: digest(file), Default: Decline, broken: why}
+}
+
+// MarksHighRisk reports whether a rule marks requests as high risk.
+func (p *Policy) MarksHighRisk() bool {
+	return p != nil && slices.ContainsFunc(p.Rules, func(r Rule) bool { return r.Risk == RiskHigh })
 }
 
 // Broken returns why everything is declined, or "".

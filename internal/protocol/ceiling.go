@@ -1,6 +1,7 @@
 package protocol
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -14,9 +15,12 @@ type Ceiling struct {
 	Sandbox string `json:"sandbox,omitempty"`
 	// ApprovalPolicies are those that are allowed; empty means all.
 	ApprovalPolicies []string `json:"approval_policies,omitempty"`
-	NoHooks          bool     `json:"no_hooks,omitempty"`
-	NoNetwork        bool     `json:"no_network,omitempty"`
-	NoForwardAgent   bool     `json:"no_forward_agent,omitempty"`
+	// Credentials are the ways in which sessions may get the credential of their seed; empty means
+	// all. A session without a seed is not bound by them.
+	Credentials    []string `json:"credentials,omitempty"`
+	NoHooks        bool     `json:"no_hooks,omitempty"`
+	NoNetwork      bool     `json:"no_network,omitempty"`
+	NoForwardAgent bool     `json:"no_forward_agent,omitempty"`
 	// NoDir allows only work folders that Fairlead makes.
 	NoDir bool `json:"no_dir,omitempty"`
 	// NoExec is not of sessions: nobody may run commands on hosts.
@@ -35,7 +39,7 @@ const (
 
 // None reports whether c bounds nothing.
 func (c Ceiling) None() bool {
-	return (c.Sandbox == "" || c.Sandbox == FullAccess) && len(c.ApprovalPolicies)+len(c.Hosts) == 0 &&
+	return (c.Sandbox == "" || c.Sandbox == FullAccess) && len(c.ApprovalPolicies)+len(c.Credentials)+len(c.Hosts) == 0 &&
 		!c.NoHooks && !c.NoNetwork && !c.NoForwardAgent && !c.NoDir && !c.NoExec
 }
 
@@ -49,13 +53,18 @@ func (c Ceiling) Check() error {
 			return fmt.Errorf("unknown approval policy %.40q: use some of %s", p, strings.Join(ApprovalPolicies, ", "))
 		}
 	}
+	for _, way := range c.Credentials {
+		if !slices.Contains(Ways, way) {
+			return fmt.Errorf("unknown credentials %.40q: use some of %s", way, strings.Join(Ways, ", "))
+		}
+	}
 	size := 0
 	//workflowcheck:ignore // a sum does not depend on the order
 	for k, v := range c.Hosts {
 		size += len(k) + len(v)
 	}
-	if len(c.Hosts) > maxCeilingLabels || len(c.ApprovalPolicies) > len(ApprovalPolicies) || size > maxCeilingText {
-		return fmt.Errorf("it is too large: %d labels of %d bytes, %d approval policies", len(c.Hosts), size, len(c.ApprovalPolicies))
+	if len(c.Hosts) > maxCeilingLabels || len(c.ApprovalPolicies) > len(ApprovalPolicies) || len(c.Credentials) > len(Ways) || size > maxCeilingText {
+		return fmt.Errorf("it is too large: %d labels of %d bytes, %d approval policies, %d ways of credentials", len(c.Hosts), size, len(c.ApprovalPolicies), len(c.Credentials))
 	}
 	return nil
 }
@@ -78,6 +87,11 @@ type SessionAsks struct {
 	Labels         map[string]string `json:"labels,omitempty"` // of the host, set by people
 	Seed           string            `json:"seed,omitempty"`
 	SeedCeiling    *Ceiling          `json:"seed_ceiling,omitempty"`
+	// Credentials says how the session gets the seed's credential; empty means planted.
+	Credentials string `json:"credentials,omitempty"`
+	// Unsaid says that neither the session nor its seed says how, so that the default of the
+	// organisation counts.
+	Unsaid bool `json:"unsaid,omitempty"`
 }
 
 // Exceeds names the first option that is above c, and what c allows; or it is "".
@@ -97,6 +111,8 @@ func (c Ceiling) Exceeds(a SessionAsks) string {
 		return fmt.Sprintf("--write %s is more than --sandbox %s, the largest", a.Write[0], c.Sandbox)
 	case len(c.ApprovalPolicies) > 0 && !slices.Contains(c.ApprovalPolicies, a.ApprovalPolicy):
 		return fmt.Sprintf("--approval-policy %s is not one of %s", a.ApprovalPolicy, strings.Join(c.ApprovalPolicies, ", "))
+	case len(c.Credentials) > 0 && a.Seed != "" && !slices.Contains(c.Credentials, cmp.Or(a.Credentials, CredentialsPlanted)):
+		return fmt.Sprintf("--credentials %s is not one of %s", cmp.Or(a.Credentials, CredentialsPlanted), strings.Join(c.Credentials, ", "))
 	case c.NoHooks && len(a.Hooks) > 0:
 		return fmt.Sprintf("hooks are not allowed (--hooks: %s)", a.Hooks[0])
 	case c.NoNetwork && a.Network != "" && a.Network != NetworkOff:

@@ -124,6 +124,8 @@ func MovedPath(path, moved string) string {
 
 // Content returns what is shown of a request as the digest covers it. ok is false if parts
 // of what is shown contradict each other.
+//
+//workflowcheck:ignore // a pure function
 func (r *Request) Content() (c Content, ok bool) {
 	c = Content{Kind: r.Kind, Command: r.Command, CWD: r.CWD, GrantRoot: r.GrantRoot, Questions: r.Questions,
 		Server: r.Server, Tool: r.Tool, URL: r.URL, Permissions: r.Permissions, Args: json.RawMessage(r.Args)}

@@ -10,4 +10,7 @@
 //
 // All types are recorded in histories and sent between workers of different versions. JSON
 // names are never changed; testdata/golden in workflows lists them.
+//
+// The package is larger than others because it has the whole vocabulary that ctl, the API, the console
+// and workflows share, and may import nothing of ours.
 package protocol

@@ -3,6 +3,7 @@ package protocol
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 )
 
 // Options of sessions come with releases. A worker that does not know an option would drop it
@@ -25,6 +26,7 @@ type feature struct {
 	option string // of a session, in JSON
 	part   string // a field of the option's object, which counts in the option's place
 	value  string // in JSON; empty means any but the zero value
+	has    string // a text in the option, which counts then
 }
 
 var features = []feature{
@@ -36,7 +38,10 @@ var features = []feature{
 	{name: "deliver_verdict", option: "deliver_verdict"},
 	{name: "children", option: "children"},
 	{name: "credentials=gateway", option: "credentials", value: `"gateway"`},
+	{name: "budget.money", option: "money"},
 	{name: "on_limit=switch", option: "on_limit", value: `"switch"`},
+	{name: "egress", option: "egress"},
+	{name: "policy.risk", option: "policy", has: "risk"},
 }
 
 // Features returns the names of what this program's release knows.
@@ -65,7 +70,7 @@ func Requires(options any) (names []string) {
 			v, ok = parts[f.part]
 		}
 		switch {
-		case !ok, f.value != "" && string(v) != f.value, f.value == "" && isZero(v):
+		case !ok, f.has != "" && !strings.Contains(string(v), f.has), f.value != "" && string(v) != f.value, f.value == "" && isZero(v):
 		default:
 			names = append(names, f.name)
 		}

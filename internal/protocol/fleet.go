@@ -190,6 +190,10 @@ type PutSeed struct {
 	Ask       bool   `json:"ask,omitempty"`
 	// Account is who a ChatGPT login belongs to, by its own claims.
 	Account *SeedAccount `json:"account,omitempty"`
+	// Tools are those that the bundle gives to each session.
+	Tools []SeedTool `json:"tools,omitempty"`
+	// FollowUps are the rules that the bundle gives to each session.
+	FollowUps []SeedFollowUp `json:"follow_ups,omitempty"`
 }
 
 // SetSeed changes how a seed is shared; omitted values stay.
@@ -206,6 +210,9 @@ type SetSeed struct {
 	// Bounds replaces what sessions with the seed may ask for; the zero value means
 	// anything.
 	Bounds *Ceiling `json:"bounds,omitempty"`
+	// Credentials is how sessions that do not say it get the credential: planted or gateway; none
+	// means that the organisation's default counts.
+	Credentials *string `json:"credentials,omitempty"`
 }
 
 // ReviveSeed lets a seed go on with its stored generation. It gives up logins that could
@@ -249,8 +256,16 @@ type SeedView struct {
 	Policy   *PolicyView   `json:"policy,omitempty"`
 	Amend    bool          `json:"amend,omitempty"`
 	Bounds   *Ceiling      `json:"bounds,omitempty"`
+	// Credentials is how sessions that do not say it get the credential.
+	Credentials string `json:"credentials,omitempty"`
 	// Account is who a ChatGPT login belongs to, and how much of it is used.
 	Account *SeedAccountView `json:"account,omitempty"`
+	// Gateway is what the model gateway did for sessions with the seed.
+	Gateway *ModelUse `json:"gateway,omitempty"`
+	// Tools are those that the seed gives to each session.
+	Tools []SeedTool `json:"tools,omitempty"`
+	// FollowUps are the rules that the seed gives to each session.
+	FollowUps []SeedFollowUp `json:"follow_ups,omitempty"`
 
 	Ref     *SeedRef `json:"ref,omitempty"`
 	Deleted bool     `json:"deleted,omitempty"`

@@ -3,6 +3,7 @@ package protocol
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -16,12 +17,16 @@ const (
 	// in bytes.
 	MaxFollowUpText = 4 << 10
 
+	// MaxSeedFollowUps bounds the rules of a seed together, in bytes of JSON: a session hands
+	// them from run to run beside its own.
+	MaxSeedFollowUps = 64 << 10
+
 	maxFollowUpName = 20
 	maxPatterns     = 16
 	maxPattern      = 200
 )
 
-// A FollowUp is a rule of a session: after some of its completed turns, it starts a second
+// A FollowUp is a rule of a session or of its seed: after some of its completed turns, it starts a second
 // session, which goes on with a fork of the thread and has one turn. Turns that were
 // interrupted or failed are followed by none, and neither are those of a follow-up.
 //
@@ -42,6 +47,88 @@ type FollowUp struct {
 	ApprovalPolicy string `json:"approval_policy,omitempty"`
 	Bounds         Bounds `json:"bounds,omitzero"` // no bound of the first session counts
 }
+
+// When says in words after which turns the rule starts a session.
+func (r FollowUp) When() string {
+	switch {
+	case r.Turns == 1:
+		return "after each turn"
+	case r.Turns > 1:
+		return fmt.Sprintf("after each %d turns", r.Turns)
+	case r.ToolCalls > 0:
+		return fmt.Sprintf("after the turn with %d tool calls since the last time", r.ToolCalls)
+	}
+	return "after a turn that changed " + strings.Join(r.Files, ", ")
+}
+
+// SeedOf returns the seed or the pool of seeds that the rule names, in words; "" means that of
+// the first session.
+func (r FollowUp) SeedOf() string {
+	if r.SeedPool != "" {
+		return "pool " + r.SeedPool
+	}
+	return r.Seed
+}
+
+// JoinFollowUps returns the rules of a session in their order: those of its seed, then its own.
+// A rule of its own takes the place of the seed's rule of the same name.
+func JoinFollowUps(seed, own []FollowUp) (all []FollowUp) {
+	for _, r := range seed {
+		if !slices.ContainsFunc(own, func(o FollowUp) bool { return o.Name == r.Name }) {
+			all = append(all, r)
+		}
+	}
+	return append(all, own...)
+}
+
+// A SeedFollowUp is a rule that a seed gives to each of its sessions, as people see it.
+type SeedFollowUp struct {
+	Name string `json:"name"`
+	When string `json:"when"`           // in words
+	Seed string `json:"seed,omitempty"` // of the follow-up; empty means that of the first session
+}
+
+// maxWhen bounds SeedFollowUp.When and SeedFollowUp.Seed, in bytes.
+const maxWhen = 300
+
+// ShowFollowUps describes the rules of a seed for people.
+func ShowFollowUps(rules []FollowUp) (all []SeedFollowUp) {
+	for _, r := range rules {
+		when := r.When()
+		all = append(all, SeedFollowUp{Name: r.Name, When: strings.ToValidUTF8(when[:min(len(when), maxWhen)], ""), Seed: r.SeedOf()})
+	}
+	return all
+}
+
+// CheckSeedFollowUps returns an error if no seed can give these rules.
+func CheckSeedFollowUps(rules []SeedFollowUp) error {
+	if len(rules) > MaxFollowUps {
+		return fmt.Errorf("%d follow-ups, at most %d", len(rules), MaxFollowUps)
+	}
+	seen := map[string]bool{}
+	for i, r := range rules {
+		switch {
+		case !isFollowUpName(r.Name) || seen[r.Name]:
+			return fmt.Errorf("follow-up %d: its name is no name, or another one has it", i+1)
+		case r.When == "" || len(r.When) > maxWhen || len(r.Seed) > maxWhen:
+			return fmt.Errorf("follow-up %s: when or seed is missing, or has more than %d bytes", r.Name, maxWhen)
+		}
+		seen[r.Name] = true
+	}
+	return nil
+}
+
+// A RuleView is a rule for follow-ups of a session.
+type RuleView struct {
+	SeedFollowUp
+	// From is where the rule is from: "session", or "seed/NAME".
+	From string `json:"from"`
+	// Off says why the rule starts no sessions here; empty means that it does.
+	Off string `json:"off,omitempty"`
+}
+
+// RuleOfSession is RuleView.From of a rule that the session was started with.
+const RuleOfSession = "session"
 
 // A FollowUpView is a session that a rule started, or did not.
 type FollowUpView struct {
@@ -81,8 +168,12 @@ func CheckFollowUps(rules []FollowUp) error {
 	return nil
 }
 
+func isFollowUpName(name string) bool {
+	return NamePattern.MatchString(name) && len(name) <= maxFollowUpName
+}
+
 func (r FollowUp) check() error {
-	if !NamePattern.MatchString(r.Name) || len(r.Name) > maxFollowUpName {
+	if !isFollowUpName(r.Name) {
 		return fmt.Errorf("name: use a-z, 0-9, dot, dash, underscore; at most %d, the first a letter or a digit", maxFollowUpName)
 	}
 	conditions := 0

@@ -70,7 +70,7 @@ var Endings = []Ending{
 		"the model did not go on after a tool: see `ctl transcript` for what was done, then send a message to go on; raise --quiet-timeout for a model that thinks longer"},
 	{EndOversize, "the line that says how the turn ended, or which thread codex opened, is longer than limits.line",
 		"codex wrote a line that is too long to read: have it put large outputs into files, or raise limits.line in the workers' config; a message goes on"},
-	{EndBudget, "the session or the turn used what it was given",
+	{EndBudget, "the session or the turn used what it was given, or the model gateway may spend no more",
 		"the turn needs more than its budget: raise it with `ctl session set ID --budget …`, and send a message to go on"},
 	{"thread_missing", "the thread's rollout is not on the host, is archived, or lacks what it was forked from",
 		"the thread's rollout is not in this CODEX_HOME: restore a snapshot that has it (`ctl snapshot list ID`); no new thread was begun"},
@@ -108,6 +108,9 @@ type Problem struct {
 	// help.
 	Passing bool      `json:"passing,omitempty"`
 	ResetAt time.Time `json:"reset_at,omitzero"`
+	// Of says, for kind budget, whose budget ended a turn at the model gateway. It is empty if
+	// Fairlead interrupted the turn.
+	Of string `json:"of,omitempty"`
 }
 
 // EndingKinds are the kinds of Endings.
@@ -219,6 +222,8 @@ const (
 	// RefusedForbidden means that the principal may not give the command, or that nobody
 	// knows who gave it. Exit 6.
 	RefusedForbidden = "forbidden"
+	// RefusedPasskey means that the decision needs the person's passkey or FIDO key. Exit 6.
+	RefusedPasskey = "passkey_needed"
 )
 
 // What ended a turn early.

@@ -88,7 +88,22 @@ type Decide struct {
 	// Signature is an armored `ssh-keygen -Y sign` signature of this message's
 	// sshsig.Decision.
 	Signature string `json:"signature,omitempty"`
-	Request   string `json:"request,omitempty"` // see Requested
+	// Passkey is an assertion whose challenge is a digest of this message's sshsig.Decision.
+	Passkey *Passkey `json:"passkey,omitempty"`
+	// Touched says that Signature is by a FIDO key of the sender, which the access file lists.
+	Touched bool   `json:"touched,omitempty"`
+	Request string `json:"request,omitempty"` // see Requested
+}
+
+// A Passkey is the assertion of a person's passkey (WebAuthn) about a decision. Its fields are in
+// base64url, without padding.
+type Passkey struct {
+	ID                string `json:"id" doc:"of the credential"`
+	ClientData        string `json:"client_data" doc:"clientDataJSON"`
+	AuthenticatorData string `json:"authenticator_data" doc:"authenticatorData"`
+	Signature         string `json:"signature" doc:"of authenticatorData and the SHA-256 of clientDataJSON"`
+	// PublicKey is COSE. The worker's API sets it, from what it knows of the passkey.
+	PublicKey string `json:"public_key,omitempty" doc:"set by the worker"`
 }
 
 // Interrupt ends the running turn.
@@ -122,6 +137,27 @@ type Budget struct {
 	Time      string `json:"time,omitempty"` // of all turns, e.g. 8h
 	Approvals *int64 `json:"approvals,omitempty"`
 	Commands  *int64 `json:"commands,omitempty"`
+	Money     *Money `json:"money,omitempty"` // that the model gateway may spend, e.g. "2.50"
+}
+
+// SetBounds applies the values that b gives, but for the bound of one turn.
+func (b Budget) SetBounds(to *Bounds) error {
+	for _, g := range []struct{ n, to *int64 }{{b.Tokens, &to.Tokens}, {b.Turns, &to.Turns}, {b.Approvals, &to.Approvals}, {b.Commands, &to.Commands}} {
+		if g.n != nil {
+			*g.to = *g.n
+		}
+	}
+	if b.Money != nil {
+		to.Money = *b.Money
+	}
+	if b.Time == "" {
+		return nil
+	}
+	v, err := time.ParseDuration(b.Time)
+	if err == nil {
+		to.Time = v
+	}
+	return err
 }
 
 // Park makes an idle session give back host and seed until the next message.

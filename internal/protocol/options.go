@@ -34,6 +34,20 @@ const (
 	CredentialsGateway = "gateway"
 )
 
+// Ways are how a session's codex may get its credential.
+var Ways = []string{CredentialsPlanted, CredentialsBroker, CredentialsGateway}
+
+// NoDefault removes a seed's default of credentials.
+const NoDefault = "none"
+
+// Whose default it is how a session gets its credential, in the option credentials_by of a view.
+// A session that says it has no such option.
+const (
+	BySeed         = "seed"
+	ByOrganisation = "organisation"
+	ByLocalHost    = "local host" // the gateway, which the seed's default names, does not serve it
+)
+
 // What a snapshot has of the work folder.
 const (
 	WorkNone = "none" // the conversation alone

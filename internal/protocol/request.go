@@ -18,6 +18,9 @@ const (
 	KindDeliverable RequestKind = "deliverable"
 	// KindChild is a call of one of ChildTools, with its Args. The session answers it itself.
 	KindChild RequestKind = "child"
+	// KindBudget asks whether a turn that a budget has ended may go on. Args is a BudgetAsked. The
+	// session asks it itself; codex does not know of it.
+	KindBudget RequestKind = "budget"
 )
 
 // A Request is a request of codex that waits for an answer. Texts are cut to
@@ -109,7 +112,13 @@ type Ruling struct {
 	Rule   string `json:"rule"`
 	Reason string `json:"reason,omitempty"`
 	Policy string `json:"policy"` // digest of the policy file
+	// Risk is empty or RiskHigh: then only a person who proves at that moment who they are
+	// accepts the request.
+	Risk string `json:"risk,omitempty"`
 }
+
+// RiskHigh is the mark of a policy on a request.
+const RiskHigh = "high"
 
 // Outcome is that of a decision.
 type Outcome string

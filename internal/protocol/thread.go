@@ -159,6 +159,9 @@ type Bounds struct {
 	Commands  int64 `json:"commands,omitempty"`  // begun
 	// Time is that of the turns by codex's clock, without waits for people.
 	Time time.Duration `json:"time,omitempty"`
+	// Money is what the model gateway may spend. It alone refuses requests beyond it; no pump and
+	// no workflow does.
+	Money Money `json:"money,omitempty"`
 }
 
 // A BudgetUse is one bound and its use; times are in milliseconds.
@@ -173,8 +176,11 @@ func (u BudgetUse) Gone() bool { return u.Limit > 0 && u.Used >= u.Limit }
 
 // String returns use and limit in words.
 func (u BudgetUse) String() string {
-	if u.Name == BudgetTime {
+	switch u.Name {
+	case BudgetTime:
 		return fmt.Sprintf("%s of the %s", span(u.Used), span(u.Limit))
+	case BudgetMoney:
+		return fmt.Sprintf("%s of the %s in money", Money(u.Used), Money(u.Limit))
 	}
 	return fmt.Sprintf("%d of the %d %s", u.Used, u.Limit, u.Name)
 }
@@ -203,6 +209,7 @@ const (
 	BudgetTime      = "time"
 	BudgetApprovals = "approvals"
 	BudgetCommands  = "commands"
+	BudgetMoney     = "money"
 )
 
 func span(ms int64) string {

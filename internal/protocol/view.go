@@ -77,6 +77,9 @@ type SessionView struct {
 	// FollowUps are the newest, the oldest first. A session that ends does not wait for its
 	// follow-ups, so it may show some that have ended as started.
 	FollowUps []FollowUpView `json:"follow_ups,omitempty"`
+	// Rules are those by which the session starts follow-ups: those of its seed, then its own.
+	// Those of the seed are known when the session has come to a host.
+	Rules []RuleView `json:"follow_up_rules,omitempty"`
 	// Children are the sessions that this one's agent started, the oldest first. A session
 	// that has ended may show some as closing. Parent is the session that started this one.
 	Children []ChildView `json:"children,omitempty"`
@@ -87,6 +90,10 @@ type SessionView struct {
 	Given    *GivenView    `json:"given,omitempty"`
 	// Gateway is what the model gateway did; nil without one, and until it did something.
 	Gateway *ModelUse `json:"gateway,omitempty"`
+	// Egress is what programs of the session reached through workers; nil if nothing.
+	Egress *EgressUse `json:"egress,omitempty"`
+	// SeedGateway is the part of it that the session's seed is not told yet.
+	SeedGateway *ModelUse `json:"gateway_not_told,omitempty"`
 }
 
 // Words returns the bounds as the command line has them.
@@ -103,6 +110,9 @@ func (b BudgetView) Words() string {
 	if b.Time.Limit != "" {
 		out = append(out, "time="+b.Time.Limit)
 	}
+	if b.Money != nil && b.Money.Limit > 0 {
+		out = append(out, "money="+b.Money.Limit.String())
+	}
 	if b.TurnTimeout != "" {
 		out = append(out, "turn="+b.TurnTimeout)
 	}
@@ -111,12 +121,14 @@ func (b BudgetView) Words() string {
 
 // BudgetView shows a session's bounds, and their use as of the newest pump.
 type BudgetView struct {
-	Tokens      BudgetCount    `json:"tokens"`
-	Turns       BudgetCount    `json:"turns"`
-	Time        BudgetTimeView `json:"time"`
-	Approvals   BudgetCount    `json:"approvals"`
-	Commands    BudgetCount    `json:"commands"`
-	TurnTimeout string         `json:"turn_timeout"`
+	Tokens    BudgetCount    `json:"tokens"`
+	Turns     BudgetCount    `json:"turns"`
+	Time      BudgetTimeView `json:"time"`
+	Approvals BudgetCount    `json:"approvals"`
+	Commands  BudgetCount    `json:"commands"`
+	// Money is what the model gateway spent; nil if it spent nothing and nothing bounds it.
+	Money       *BudgetMoneyView `json:"money,omitempty"`
+	TurnTimeout string           `json:"turn_timeout"`
 	// Warnings name bounds that are four fifths used.
 	Warnings []string `json:"warnings,omitempty"`
 }
@@ -125,6 +137,12 @@ type BudgetView struct {
 type BudgetCount struct {
 	Used  int64 `json:"used"`
 	Limit int64 `json:"limit"`
+}
+
+// BudgetMoneyView is a bound on money, and what of it is used by the count of all workers.
+type BudgetMoneyView struct {
+	Used  Money `json:"used"`
+	Limit Money `json:"limit,omitempty"` // 0 means none
 }
 
 // BudgetTimeView is a bound on time.
@@ -339,6 +357,9 @@ type Decision struct {
 	AnswersBlob string              `json:"answers_blob,omitempty"`
 	Grant       json.RawMessage     `json:"grant,omitempty"`
 	Signed      bool                `json:"signed,omitempty"` // By is the signer, not a mere claim
+	// StepUp says how the person proved who they are, if the request was of high risk: passkey,
+	// fido, or token for an API token that the policy names.
+	StepUp string `json:"step_up,omitempty"`
 }
 
 // An Agreement is a person's signed decision on an approval that needs several people.
@@ -428,9 +449,9 @@ type QueuedView struct {
 
 // LimitView is a limit whose end a session waits for.
 type LimitView struct {
-	Kind    string    `json:"kind"`              // quota, rate_limit
+	Kind    string    `json:"kind"`              // quota, rate_limit, budget
 	Since   time.Time `json:"since"`             // first met
-	Until   time.Time `json:"until"`             // next try
+	Until   time.Time `json:"until,omitzero"`    // next try; none before the budget is raised
 	ResetAt time.Time `json:"reset_at,omitzero"` // if known
 	Tries   int       `json:"tries"`
 	// AsksAt is when the pool is asked for another seed.
@@ -549,45 +570,4 @@ type WaitingView struct {
 	Kind    string    `json:"kind"`
 	Error   string    `json:"error"` // of the newest
 	NextAt  time.Time `json:"next_at"`
-}
-
-// A ModelUse is what the model gateway did for a session. A worker that dies loses what its
-// last pump had not reported yet.
-type ModelUse struct {
-	Requests int64 `json:"requests"`
-	// Retries are attempts of the gateway beyond the first of each request.
-	Retries int64 `json:"retries,omitempty"`
-	Failed  int64 `json:"failed,omitempty"`
-	// Refused counts requests without a valid token. The gateway asked no provider for them.
-	Refused int64 `json:"refused,omitempty"`
-	// Rebuilt counts answers to which the gateway added a part. LastRebuilt names the last such part.
-	Rebuilt     int64  `json:"rebuilt,omitempty"`
-	LastRebuilt string `json:"last_rebuilt,omitempty"`
-	Input       int64  `json:"input_tokens,omitempty"`
-	Cached      int64  `json:"cached_tokens,omitempty"`
-	Output      int64  `json:"output_tokens,omitempty"`
-	// Estimated counts requests for which the provider did not report the tokens.
-	Estimated int64 `json:"estimated,omitempty"`
-	// FirstByte and Total are sums over the requests.
-	FirstByte time.Duration `json:"first_byte_ns,omitempty"`
-	Total     time.Duration `json:"total_ns,omitempty"`
-	LastKind  string        `json:"last_error_kind,omitempty"`
-	LastError string        `json:"last_error,omitempty"`
-}
-
-// Add adds what a pump tells.
-func (u *ModelUse) Add(more *ModelUse) {
-	if more == nil {
-		return
-	}
-	u.Requests, u.Retries, u.Failed, u.Refused = u.Requests+more.Requests, u.Retries+more.Retries, u.Failed+more.Failed, u.Refused+more.Refused
-	u.Rebuilt, u.Estimated = u.Rebuilt+more.Rebuilt, u.Estimated+more.Estimated
-	u.Input, u.Cached, u.Output = u.Input+more.Input, u.Cached+more.Cached, u.Output+more.Output
-	u.FirstByte, u.Total = u.FirstByte+more.FirstByte, u.Total+more.Total
-	if more.LastRebuilt != "" {
-		u.LastRebuilt = more.LastRebuilt
-	}
-	if more.LastKind != "" {
-		u.LastKind, u.LastError = more.LastKind, more.LastError
-	}
 }

@@ -64,6 +64,14 @@ func CodexPlatform(t testing.TB, platform string) string {
 	return dir
 }
 
+// Promtool returns Prometheus's program that checks and tries rules.
+func Promtool(t testing.TB) string {
+	t.Helper()
+	name := Path(t, ".tools", "prometheus", "promtool")
+	need(t, name, "make tools")
+	return name
+}
+
 // DevServer returns the program of the Temporal server.
 func DevServer(t testing.TB) string {
 	t.Helper()

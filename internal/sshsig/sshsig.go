@@ -246,6 +246,10 @@ func open(armored []byte) (envelope, ssh.PublicKey, *ssh.Signature, error) {
 var keyTypes = []string{ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 	ssh.KeyAlgoRSA, ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256}
 
+// ByTouch reports whether a key that signed is a FIDO key. Its signature needs a touch: others are
+// refused wherever signatures are verified.
+func ByTouch(key ssh.PublicKey) bool { return touched(plainType(key)) }
+
 // touched reports whether a signature needs a touch of the key.
 func touched(format string) bool {
 	return format == ssh.KeyAlgoSKED25519 || format == ssh.KeyAlgoSKECDSA256

@@ -433,18 +433,25 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
+// released is how the file of the running program is called where a release is installed.
+const released = "fairlead"
+
 // Find returns the path of one of our programs: in $FAIRLEAD_LIBEXEC or, if unset, beside
-// the running program.
+// the running program. A release has them as fairlead-worker and so on: in a folder such as
+// /usr/local/bin, worker may be anybody's.
 func Find(name string) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	if real, err := filepath.EvalSymlinks(self); err == nil {
+		self = real
+	}
+	if filepath.Base(self) == released {
+		name = released + "-" + name
+	}
 	dir := os.Getenv("FAIRLEAD_LIBEXEC")
 	if dir == "" {
-		self, err := os.Executable()
-		if err != nil {
-			return "", err
-		}
-		if real, err := filepath.EvalSymlinks(self); err == nil {
-			self = real
-		}
 		dir = filepath.Dir(self)
 	}
 	path := filepath.Join(dir, name)

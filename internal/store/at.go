@@ -66,7 +66,8 @@ func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err e
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	if len(s.identities) == 0 {
+	identities := s.keys().identities
+	if len(identities) == 0 {
 		return nil, ErrNoIdentity
 	}
 	p, err := s.place.readAt(ctx, key)
@@ -74,7 +75,7 @@ func (s *Store) NewReaderAt(ctx context.Context, key string) (_ *ReaderAt, err e
 		return nil, s.surely(ctx, err)
 	}
 	r := &ReaderAt{key: key, src: &sourceAt{parts: p}}
-	packed, err := r.open(s.identities)
+	packed, err := r.open(identities)
 	if err == nil && packed {
 		err = r.unpack(ctx, s)
 	}

@@ -39,11 +39,12 @@ func (s *Store) Rekey(ctx context.Context, key string) (_ Rekeyed, err error) {
 			return "", err
 		}
 	}
-	if len(s.identities) == 0 {
+	keys := s.keys()
+	if len(keys.identities) == 0 {
 		return "", ErrNoIdentity
 	}
 	for range rekeyTries {
-		done, err := s.rekey(ctx, key)
+		done, err := s.rekey(ctx, key, keys)
 		switch {
 		case errors.Is(err, errMoved):
 			continue
@@ -55,7 +56,7 @@ func (s *Store) Rekey(ctx context.Context, key string) (_ Rekeyed, err error) {
 	return "", fmt.Errorf("%w, %d times in a row (try again)", errMoved, rekeyTries)
 }
 
-func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
+func (s *Store) rekey(ctx context.Context, key string, keys *keyring) (Rekeyed, error) {
 	r, was, err := s.place.readVersion(ctx, key)
 	if err != nil {
 		return "", s.surely(ctx, err)
@@ -64,19 +65,19 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 	o := &opener{src: &source{r: r}}
 	defer o.Close()
 	if key == OwnKey {
-		return s.rekeyOwn(ctx, o.src, was)
+		return s.rekeyOwn(ctx, o.src, was, keys)
 	}
-	if err := o.open(key, s.identities); err != nil {
+	if err := o.open(key, keys.identities); err != nil {
 		return "", err
 	}
-	if s.isFor(o.readers) {
+	if keys.isFor(o.readers) {
 		return Kept, nil
 	}
 	p, err := s.place.replace(ctx, key, was)
 	if err != nil {
 		return "", err
 	}
-	if err := s.reseal(p, o); err != nil {
+	if err := keys.reseal(p, o); err != nil {
 		p.abort()
 		return "", err
 	}
@@ -84,13 +85,13 @@ func (s *Store) rekey(ctx context.Context, key string) (Rekeyed, error) {
 }
 
 // reseal does not recompress.
-func (s *Store) reseal(w io.Writer, o *opener) error {
-	a, err := age.Encrypt(w, s.recipients...)
+func (k *keyring) reseal(w io.Writer, o *opener) error {
+	a, err := age.Encrypt(w, k.recipients...)
 	if err != nil {
 		return fmt.Errorf("encrypt: %w", err)
 	}
 	b := o.beginning
-	b.readers = s.readers
+	b.readers = k.readers
 	if _, err := a.Write(b.bytes()); err != nil {
 		return err
 	}
@@ -112,19 +113,19 @@ func (r reading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version) (Rekeyed, error) {
+func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version, keys *keyring) (Rekeyed, error) {
 	m, err := readMeta(r)
 	if err != nil {
 		return "", err
 	}
-	if s.isForText(m.Readers) {
+	if keys.isForText(m.Readers) {
 		return Kept, nil
 	}
-	key, err := m.openKey(s.identities)
+	key, err := m.openKey(keys.identities)
 	if err != nil {
 		return "", err
 	}
-	data, err := m.seal(key, s.recipients)
+	data, err := m.seal(key, keys.recipients)
 	if err != nil {
 		return "", err
 	}
@@ -144,18 +145,19 @@ func (s *Store) rekeyOwn(ctx context.Context, r io.Reader, was version) (Rekeyed
 // identity decrypts it.
 func (s *Store) Current(ctx context.Context, key string) (_ bool, err error) {
 	defer wrap(&err, "look at the recipients of "+clip(key))
-	if len(s.identities) == 0 {
+	keys := s.keys()
+	if len(keys.identities) == 0 {
 		return false, ErrNoIdentity
 	}
-	current, err := s.current(ctx, key, s.own)
+	current, err := s.current(ctx, key, keys, keys.own)
 	if errors.Is(err, ErrWrongKey) {
-		_, err = s.current(ctx, key, s.identities)
+		_, err = s.current(ctx, key, keys, keys.identities)
 		return false, err
 	}
 	return current, err
 }
 
-func (s *Store) current(ctx context.Context, key string, identities []age.Identity) (bool, error) {
+func (s *Store) current(ctx context.Context, key string, keys *keyring, identities []age.Identity) (bool, error) {
 	r, err := s.place.read(ctx, key)
 	if err != nil {
 		return false, s.surely(ctx, err)
@@ -168,16 +170,16 @@ func (s *Store) current(ctx context.Context, key string, identities []age.Identi
 			return false, err
 		}
 		_, err = m.openKey(identities)
-		return s.isForText(m.Readers), err
+		return keys.isForText(m.Readers), err
 	}
 	err = o.open(key, identities)
-	return s.isFor(o.readers), err
+	return keys.isFor(o.readers), err
 }
 
 // Recipients are those of every blob, as in the config.
 func (s *Store) Recipients() []string {
 	var out []string
-	for _, r := range s.recipients {
+	for _, r := range s.keys().recipients {
 		out = append(out, fmt.Sprint(r))
 	}
 	return out
@@ -187,7 +189,7 @@ func (s *Store) Recipients() []string {
 // identities are unneeded once every blob is Current.
 func (s *Store) Former() []string {
 	var out []string
-	for _, id := range s.identities {
+	for _, id := range s.keys().identities {
 		theirs, err := RecipientsOf([]age.Identity{id})
 		if err == nil && !slices.Contains(s.Recipients(), fmt.Sprint(theirs[0])) {
 			out = append(out, fmt.Sprint(theirs[0]))
@@ -223,11 +225,11 @@ func readersOf(recipients []age.Recipient) (mark [8]byte) {
 	return mark
 }
 
-func (s *Store) isFor(readers [8]byte) bool {
-	return readers != [8]byte{} && bytes.Equal(readers[:], s.readers[:])
+func (k *keyring) isFor(readers [8]byte) bool {
+	return readers != [8]byte{} && bytes.Equal(readers[:], k.readers[:])
 }
 
-func (s *Store) isForText(readers string) bool {
+func (k *keyring) isForText(readers string) bool {
 	raw, err := hex.DecodeString(readers)
-	return err == nil && len(raw) == len(s.readers) && s.isFor([8]byte(raw))
+	return err == nil && len(raw) == len(k.readers) && k.isFor([8]byte(raw))
 }

@@ -10,6 +10,8 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
+	"sync/atomic"
 	"time"
 
 	"filippo.io/age"
@@ -29,18 +31,70 @@ type Options struct {
 	ID string
 	// Logger may be nil.
 	Logger *slog.Logger
+	// Asked, if set, is told how each request to the store's place ended: one of Outcomes.
+	Asked func(outcome string)
 }
 
 // A Store keeps encrypted blobs. It is safe for concurrent use.
 type Store struct {
-	url        string
-	place      place
-	id         string
-	nameKey    []byte // nil without an identity
+	url     string
+	place   place
+	id      string
+	nameKey []byte // nil without an identity
+	now     atomic.Pointer[keyring]
+}
+
+// A keyring has the keys of a moment.
+type keyring struct {
 	recipients []age.Recipient
 	identities []age.Identity
 	own        []age.Identity // those of the recipients
 	readers    [8]byte
+}
+
+func keyringOf(recipients []age.Recipient, identities []age.Identity) *keyring {
+	return &keyring{recipients: recipients, identities: identities, own: ownOf(identities, recipients), readers: readersOf(recipients)}
+}
+
+// keys returns the keys of this moment. Whoever uses them twice asks once.
+func (s *Store) keys() *keyring { return s.now.Load() }
+
+// Renew gives the store the keys that files have now. Former identities still decrypt, until the
+// store is closed. It returns ErrWrongKey, and changes nothing, if no identity opens the store:
+// then the new identity must stand beside the old one until Rekey has done its work.
+func (s *Store) Renew(ctx context.Context, recipients []age.Recipient, identities []age.Identity) (err error) {
+	defer wrap(&err, "change the keys of store "+s.url)
+	was := s.keys()
+	switch {
+	case len(recipients) == 0:
+		return errors.New("no recipients to encrypt for (name at least one in the config)")
+	case len(identities) == 0 || len(was.identities) == 0:
+		return ErrNoIdentity
+	}
+	if err := readOwn(recipients, identities); err != nil {
+		return err
+	}
+	m, err := loadMeta(ctx, s.place)
+	if err != nil {
+		return err
+	}
+	if _, err := m.openKey(identities); err != nil {
+		return err
+	}
+	all := slices.Clone(identities)
+	for _, id := range was.identities {
+		if !slices.ContainsFunc(all, func(other age.Identity) bool { return sameIdentity(id, other) }) {
+			all = append(all, id)
+		}
+	}
+	s.now.Store(keyringOf(recipients, all))
+	return nil
+}
+
+// sameIdentity compares identities by their recipients.
+func sameIdentity(a, b age.Identity) bool {
+	of, err := RecipientsOf([]age.Identity{a, b})
+	return err == nil && fmt.Sprint(of[0]) == fmt.Sprint(of[1])
 }
 
 // Info describes a blob.
@@ -68,6 +122,9 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if opts.Asked != nil {
+		p = counted{p, opts.Asked}
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, p.close())
@@ -89,10 +146,10 @@ func Open(ctx context.Context, opts Options) (_ *Store, err error) {
 	if opts.ID != "" && opts.ID != m.ID {
 		return nil, fmt.Errorf("%w: its id is %s, and %s was expected", ErrOtherStore, m.ID, opts.ID)
 	}
-	s := &Store{url: opts.URL, place: p, id: m.ID, recipients: opts.Recipients, identities: opts.Identities,
-		own: ownOf(opts.Identities, opts.Recipients), readers: readersOf(opts.Recipients)}
-	if len(s.identities) > 0 {
-		if s.nameKey, err = m.openKey(s.identities); err != nil {
+	s := &Store{url: opts.URL, place: p, id: m.ID}
+	s.now.Store(keyringOf(opts.Recipients, opts.Identities))
+	if len(opts.Identities) > 0 {
+		if s.nameKey, err = m.openKey(opts.Identities); err != nil {
 			return nil, err
 		}
 	}
@@ -128,7 +185,7 @@ func (s *Store) ID() string { return s.id }
 func (s *Store) URL() string { return s.url }
 
 // CanRead reports whether this process has an identity.
-func (s *Store) CanRead() bool { return len(s.identities) > 0 }
+func (s *Store) CanRead() bool { return len(s.keys().identities) > 0 }
 
 // Put writes a blob, replacing an older one. After ErrUnreachable the key holds the old or
 // the new one, whole.

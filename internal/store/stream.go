@@ -55,7 +55,7 @@ func (s *Store) newWriter(ctx context.Context, key string, exclusive bool) (*Wri
 		return nil, err
 	}
 	to := &counter{p: p}
-	seal, err := newSealer(to, key, s.recipients)
+	seal, err := newSealer(to, key, s.keys().recipients)
 	if err != nil {
 		p.abort()
 		return nil, err
@@ -128,14 +128,15 @@ func (s *Store) newReader(ctx context.Context, key string) (*opener, error) {
 	if err := checkKey(key); err != nil {
 		return nil, err
 	}
-	if len(s.identities) == 0 {
+	identities := s.keys().identities
+	if len(identities) == 0 {
 		return nil, ErrNoIdentity
 	}
 	r, err := s.place.read(ctx, key)
 	if err != nil {
 		return nil, s.surely(ctx, err)
 	}
-	return newOpener(r, key, s.identities)
+	return newOpener(r, key, identities)
 }
 
 // named adds the key to errors of Read.

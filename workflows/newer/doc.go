@@ -9,8 +9,9 @@
 // So an input lists its parts that this program does not know: the names in requires that are
 // not among [protocol.Features], and a field that the JSON decoder does not know. Then the
 // workflow task fails before any code of the workflow runs. Temporal keeps the task and gives
-// it to another worker, after a pause that grows to ten minutes. Nothing is refused and nothing
-// is dropped. The failure's text is in the history (once, whatever the number of attempts), in
+// it to another worker, after a pause that grows to ten minutes. Nothing is dropped. A signed start
+// counts for a day ([command.KeptFor]): a worker that judges starts refuses it afterwards, and the
+// failure says until when it waits. The failure's text is in the history (once, whatever the number of attempts), in
 // `ctl doctor`, in the worker's log, and counted in the metric [Metric].
 //
 // A worker that accepts only signed commands judges a start first. It refuses a start that is not

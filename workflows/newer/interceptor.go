@@ -17,6 +17,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/internal/authority"
+	"fairlead.dev/fairlead/internal/command"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/version"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -99,7 +101,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 	if len(lacks) == 0 {
 		i.requires = requires
 	} else {
-		leave := func() { i.guard.leave(ctx, lacks) }
+		leave := func() { i.guard.leave(ctx, lacks, in.Args) }
 		if !slices.ContainsFunc(in.Args, func(arg any) bool { _, ok := arg.(JudgedWithin); return ok }) {
 			leave()
 		}
@@ -112,7 +114,7 @@ func (i *inbound) ExecuteWorkflow(ctx workflow.Context, in *interceptor.ExecuteW
 // panics.
 func (g *Guard) Leave(ctx workflow.Context, args []any) {
 	if _, lacks := g.look(args); len(lacks) > 0 {
-		g.leave(ctx, lacks)
+		g.leave(ctx, lacks, args)
 	}
 }
 
@@ -126,12 +128,38 @@ func (g *Guard) look(args []any) (requires, lacks []string) {
 	return requires, append(protocol.Lacking(requires, g.Features), lacks...)
 }
 
-func (g *Guard) leave(ctx workflow.Context, lacks []string) {
+func (g *Guard) leave(ctx workflow.Context, lacks []string, args []any) {
 	id := workflow.GetInfo(ctx).WorkflowExecution.ID
 	//workflowcheck:ignore // it logs and counts, and the task fails
 	g.left("workflow", id, lacks)
-	panic(fmt.Errorf("%s needs what this worker (version %s) does not know: %s. It waits for a newer worker, and nothing of it is dropped: bring all workers of its zone up to date",
-		id, version.String(), strings.Join(lacks, ", ")))
+	panic(fmt.Errorf("%s"+needs+"version %s) does not know: %s"+waits+": bring all workers of its zone up to date%s",
+		id, version.String(), strings.Join(lacks, ", "), until(ctx, args)))
+}
+
+// until says how long a signed start waits. A worker that judges starts refuses it afterwards, as any
+// start that is too old. A start by an earlier run, by another workflow of
+// ours or by a schedule waits without a limit.
+func until(ctx workflow.Context, args []any) string {
+	if info := workflow.GetInfo(ctx); info.ContinuedExecutionRunID != "" || info.ParentWorkflowExecution != nil {
+		return ""
+	}
+	for _, arg := range args {
+		of, signed := arg.(interface{ CommandAuth() *protocol.Auth })
+		if !signed || of.CommandAuth() == nil {
+			continue
+		}
+		if s, stands := arg.(authority.StandingCommand); stands {
+			if schedule, _, _ := s.Stands(); schedule != "" {
+				continue
+			}
+		}
+		//workflowcheck:ignore // a pure function
+		at, err := time.Parse(time.RFC3339Nano, of.CommandAuth().At)
+		if err == nil {
+			return fmt.Sprintf(" by %s. It was signed at %s, and a signed start counts for %s", at.Add(command.KeptFor+command.MaxSkew).UTC().Format(time.RFC3339), of.CommandAuth().At, command.KeptFor+command.MaxSkew)
+		}
+	}
+	return ""
 }
 
 type outbound struct {

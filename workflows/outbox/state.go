@@ -39,10 +39,11 @@ type State struct {
 	// Recent has, for each channel and person, when messages were made, or
 	// first tried if they waited.
 	Recent map[string][]time.Time `json:"recent,omitempty"`
-	Done   []protocol.Notice      `json:"done,omitempty"` // the newest, the oldest first
-	Older  int                    `json:"older,omitempty"`
-	Totals map[string]int         `json:"totals,omitempty"`
-	Tests  []protocol.TestNotify  `json:"tests,omitempty"`
+	// Done has the newest, the oldest first. Those that were lost stay longest.
+	Done   []protocol.Notice     `json:"done,omitempty"`
+	Older  int                   `json:"older,omitempty"`
+	Totals map[string]int        `json:"totals,omitempty"`
+	Tests  []protocol.TestNotify `json:"tests,omitempty"`
 
 	// Audit has the records of accepted commands that may not be in the store.
 	Audit audit.Chain `json:"audit,omitzero"`

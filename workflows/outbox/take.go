@@ -128,10 +128,24 @@ func (o *outbox) done(n protocol.Notice, state protocol.NoticeState, why string)
 	n.State, n.Reason, n.DoneAt = state, why, workflow.Now(o.ctx).UTC()
 	o.st.Done = append(o.st.Done, n)
 	o.st.Totals[string(state)]++
-	if over := len(o.st.Done) - maxDone; over > 0 {
-		o.st.Older += over
-		o.st.Done = slices.Clone(o.st.Done[over:])
+	for len(o.st.Done) > maxDone {
+		o.st.Older++
+		o.st.Done = without(o.st.Done, leastNeeded(o.st.Done))
 	}
+}
+
+// without leaves done as it is: a query may read it.
+func without(done []protocol.Notice, i int) []protocol.Notice {
+	return append(slices.Clone(done[:i]), done[i+1:]...)
+}
+
+// leastNeeded returns which notice that is done is dropped first: the oldest one that arrived, or
+// that was not to be sent. So a storm of these hides none that was lost.
+func leastNeeded(done []protocol.Notice) int {
+	i := slices.IndexFunc(done, func(n protocol.Notice) bool {
+		return n.State == protocol.NoticeSent || n.State == protocol.NoticeSuppressed
+	})
+	return max(i, 0)
 }
 
 func attempts(n int) string {

@@ -6,6 +6,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
 // used takes what a session saw of the use of the login's account, with the release of its
@@ -21,6 +22,22 @@ func (s *seedCore) used(u *protocol.SeedUse, proven time.Time) {
 	}
 	s.st.Account.Learn(*u, proven, workflow.Now(s.ctx))
 	s.work = true
+}
+
+// served takes what the model gateway did for a holder that gives the seed back.
+func (s *seedCore) served(more *protocol.ModelUse) {
+	if more == nil {
+		return
+	}
+	if s.st.Served == nil {
+		s.st.Served = &protocol.ModelUse{}
+	}
+	more.LastError, more.LastFellBack = kit.Cut(more.LastError, kit.MaxReason), kit.Cut(more.LastFellBack, kit.MaxReason)
+	for _, word := range []*string{&more.LastKind, &more.LastRebuilt, &more.Upstream, &more.Model} {
+		*word = kit.Cut(*word, kit.MaxWord)
+	}
+	more.Spent = 0
+	s.st.Served.Add(more)
 }
 
 // belongsTo takes what a verification read of a generation.

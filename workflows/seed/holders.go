@@ -154,6 +154,7 @@ func without(acqs []lease.Acquire, r lease.Release) []lease.Acquire {
 // release takes the seed back. Epoch 0 is from a session that never took the lease that it
 // may have been granted. Any other epoch must be that of the lease.
 func (s *holdersPart) release(r lease.Release) {
+	s.served(r.Served)
 	l := s.lease(r.Holder)
 	switch {
 	case r.Epoch != 0 && r.At != nil && !r.Clean && s.saving.takesFrom(r.Holder, r.Epoch):
@@ -248,7 +249,7 @@ func (s *holdersPart) serve() {
 		if l.Pool = t.Pool; l.Pool != "" {
 			s.members.answerPool(t, true)
 		}
-		say(lease.Who{Holder: l.Holder, Run: l.Run}, lease.Granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend, Bounds: s.st.Bounds})
+		say(lease.Who{Holder: l.Holder, Run: l.Run}, lease.Granted{Pool: t.Pool, Epoch: l.Epoch, Seed: &ref, Policy: s.st.Policy, Amend: s.st.Amend, Bounds: s.st.Bounds, Credentials: s.st.Credentials})
 	}
 	var left []lease.Ticket
 	full := 0 // requests refused for a full line

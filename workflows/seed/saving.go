@@ -8,6 +8,7 @@ import (
 
 	"go.temporal.io/sdk/workflow"
 
+	"fairlead.dev/fairlead/activities/gateways"
 	"fairlead.dev/fairlead/activities/inquiry"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
@@ -94,6 +95,14 @@ func (s *savingPart) checkPut(in protocol.PutSeed) error {
 	if lease.Rotates(in.Ref.Kind) && !in.Force && slices.Contains(s.st.Former, authOf(in.Files)) {
 		return kit.Refuse(protocol.RefusedState, "seed %s: this auth.json is older than the stored login (generation %d) that replaced it: log in again and import the new login, or use --force", in.Name, s.st.Ref.Generation)
 	}
+	//workflowcheck:ignore // a pure function
+	if err := protocol.CheckSeedTools(in.Tools); err != nil {
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: tools: %v", s.name, err)
+	}
+	//workflowcheck:ignore // a pure function
+	if err := protocol.CheckSeedFollowUps(in.FollowUps); err != nil {
+		return kit.Refuse(protocol.RefusedBadInput, "seed %s: follow_ups: %v", s.name, err)
+	}
 	return s.checkGiven(in.Ref.Kind, in.Share, in.Pools)
 }
 
@@ -111,12 +120,16 @@ func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 	}
 	s.advance(in.Ref, in.Files)
 	s.putAccount(in.Account)
+	s.st.Tools, s.st.FollowUps = in.Tools, in.FollowUps
 	s.holders.giveUpFetching()
 	s.st.Rotated, s.st.Health = nil, Health{Since: workflow.Now(s.ctx)}
 	if where := kit.Cut(in.Elsewhere, kit.MaxReason); where != "" && s.exclusive() {
 		s.burnt(fmt.Sprintf("its login is still in %s: whoever uses it there burns it here", where),
 			fmt.Sprintf("`ctl seed capture %s … --move` takes it away there; or `ctl seed revive %s` when nobody uses it there any more", s.name, s.name))
 		s.st.Health.Elsewhere = where
+	}
+	if s.st.Credentials != "" && checkDefaultOf(s.st.Ref.Kind, s.st.Credentials) != nil {
+		s.st.Credentials = "" // the former seed was of another kind
 	}
 	return s.set(protocol.SetSeed{Share: in.Share, Pools: in.Pools})
 }
@@ -150,7 +163,23 @@ func (s *savingPart) checkSet(in protocol.SetSeed) error {
 			return kit.Refuse(protocol.RefusedBadInput, "bounds of seed %s: a seed cannot forbid commands on hosts", s.name)
 		}
 	}
+	if in.Credentials != nil {
+		if err := checkDefaultOf(s.st.Ref.Kind, *in.Credentials); err != nil {
+			return kit.Refuse(protocol.RefusedBadInput, "seed %s: %v", s.name, err)
+		}
+	}
 	return s.checkGiven(s.st.Ref.Kind, in.Share, in.Pools)
+}
+
+// checkDefaultOf refuses a default that the seed cannot have.
+func checkDefaultOf(kind, way string) error {
+	switch way {
+	case protocol.NoDefault, protocol.CredentialsPlanted:
+		return nil
+	case protocol.CredentialsGateway:
+		return gateways.CheckKind(kind)
+	}
+	return fmt.Errorf("unknown default of credentials %.40q: use planted, gateway or none", way)
 }
 
 func (s *savingPart) set(in protocol.SetSeed) protocol.SeedView {
@@ -163,6 +192,11 @@ func (s *savingPart) set(in protocol.SetSeed) protocol.SeedView {
 	if in.Bounds != nil {
 		if s.st.Bounds = in.Bounds; in.Bounds.None() {
 			s.st.Bounds = nil
+		}
+	}
+	if in.Credentials != nil {
+		if s.st.Credentials = *in.Credentials; s.st.Credentials == protocol.NoDefault {
+			s.st.Credentials = ""
 		}
 	}
 	if in.Share != nil {

@@ -60,6 +60,12 @@ type State struct {
 	Check  *seedCheck               `json:"check,omitempty"`
 	// Account is who the login belongs to and how much of it is used, as far as is known.
 	Account *protocol.SeedAccount `json:"account,omitempty"`
+	// Served is what the model gateway did for the sessions that gave the seed back.
+	Served *protocol.ModelUse `json:"served,omitempty"`
+	// Tools are those that the newest bundle gives to each session.
+	Tools []protocol.SeedTool `json:"tools,omitempty"`
+	// FollowUps are the rules that the newest bundle gives to each session.
+	FollowUps []protocol.SeedFollowUp `json:"follow_ups,omitempty"`
 
 	VerifiedAt time.Time            `json:"verified_at"` // last known to be alive
 	UsedAt     time.Time            `json:"used_at"`     // last granted or given back
@@ -70,8 +76,10 @@ type State struct {
 	Policy     string               `json:"policy,omitempty"` // for every session with the seed
 	Amend      bool                 `json:"amend,omitempty"`  // its sessions are offered amendments
 	Bounds     *protocol.Ceiling    `json:"bounds,omitempty"` // of its sessions
-	Deleted    bool                 `json:"deleted,omitempty"`
-	Purge      bool                 `json:"purge,omitempty"` // delete its blobs, too
+	// Credentials is how sessions that do not say it get the credential.
+	Credentials string `json:"credentials,omitempty"`
+	Deleted     bool   `json:"deleted,omitempty"`
+	Purge       bool   `json:"purge,omitempty"` // delete its blobs, too
 	// First is below the epochs of all leases of this workflow. Leases of an earlier
 	// workflow of the seed, ended by force, have epochs up to First. It is 0 if a person
 	// gave up what they left, or if an older release began the workflow.

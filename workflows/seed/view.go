@@ -38,8 +38,9 @@ func (s *seedCore) view() protocol.SeedView {
 	if s.exclusive() {
 		v.Share = 1
 	}
+	v.Tools, v.FollowUps, v.Gateway = st.Tools, st.FollowUps, st.Served
 	v.Check, v.Account = st.Check.view(), st.Account.View(workflow.Now(s.ctx))
-	v.Policy, v.Amend, v.Bounds = s.policyView(), st.Amend, st.Bounds
+	v.Policy, v.Amend, v.Bounds, v.Credentials = s.policyView(), st.Amend, st.Bounds, st.Credentials
 	for i := range st.Leases {
 		l := &st.Leases[i]
 		if l.Internal {

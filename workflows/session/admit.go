@@ -46,6 +46,9 @@ type admission struct {
 	Signed bool              `json:"signed"` // commands must be signed
 	Start  authority.Verdict `json:"start"`
 	User   string            `json:"user,omitempty"` // the worker's
+	// Owner says that the state keeps whose rights count for what the session begins. Runs that
+	// an earlier release began keep that only for sessions with rules or children.
+	Owner bool `json:"owner,omitempty"`
 }
 
 // admitStart records whether commands to this run must be signed, and judges who starts the
@@ -69,14 +72,14 @@ func admitStart(ctx workflow.Context, in Input) (admission, error) {
 			if in.Judged == "" {
 				return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: "its firing began before commands were judged here: the next one starts another session"}}
 			}
-			return admission{Signed: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
+			return admission{Signed: true, Owner: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Allows(in.Judged, in.Groups, access.SessionStart, startObject(in, in.Judged)))}
 		}
 		raw, err := in.signed()
 		if err != nil {
 			return admission{Signed: true, User: audit.UnixUser(), Start: authority.Verdict{Refused: err.Error()}}
 		}
-		return admission{Signed: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
-			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Kind: command.Start, Raw: raw, Waited: admit.KeptFor},
+		return admission{Signed: true, Owner: true, User: audit.UnixUser(), Start: mayUse(k, in, k.Judge(authority.Command{
+			Received: command.Received{Workflow: info.WorkflowExecution.ID, Name: protocol.TypeSession, Kind: command.Start, Raw: raw, Waited: command.KeptFor},
 			Verb:     access.SessionStart,
 			Object:   startObject(in, principalOf(in.Auth)),
 			Lent:     lent(in),

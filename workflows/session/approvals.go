@@ -17,6 +17,7 @@ import (
 
 type approvalsPart struct {
 	*core
+	bounds *boundsPart
 	parsed []ruling.Ruling
 	alarm  *kit.Alarm
 }
@@ -47,6 +48,10 @@ func (s *approvalsPart) asked(r protocol.Request) {
 }
 
 func (s *approvalsPart) decide(a *approvalState, d protocol.Decision) {
+	if a.Request.Kind == protocol.KindBudget {
+		s.bounds.moreDecided(a, d)
+		return
+	}
 	a.Decision, a.Delivery, a.TakenBack = &d, decidedHere, nil
 	if a.State == protocol.ApprovalOpen {
 		a.State = protocol.ApprovalDecided
@@ -87,6 +92,9 @@ func (s *approvalsPart) decisionData(a *approvalState, d protocol.Decision) map[
 		"reason": d.Reason, "scope": d.Scope, "digest": a.Request.Digest}
 	if d.Signed {
 		data["signed"] = "true"
+	}
+	if d.StepUp != "" {
+		data["step_up"] = d.StepUp
 	}
 	for _, more := range []struct{ name, text string }{
 		{"answers", Shown(d.Answers)}, {"secret", strings.Join(d.Secret, ", ")}, {"grant", string(d.Grant)},
@@ -186,6 +194,9 @@ func (s *approvalsPart) void(a *approvalState, why string) {
 func (s *approvalsPart) voidOpen(why string) {
 	s.st.forgetCalls()
 	for _, a := range s.st.Open() {
+		if a.Request.Kind == protocol.KindBudget && s.bounds.pauses() && s.st.Close == nil {
+			continue // codex does not ask it
+		}
 		s.void(a, why+" before it was answered")
 	}
 }

@@ -11,7 +11,7 @@ func (s *session) asks() protocol.SessionAsks {
 	o := s.opt
 	a := protocol.SessionAsks{
 		Sandbox: o.Sandbox, ApprovalPolicy: o.ApprovalPolicy, Profile: o.Confine.Profile, Write: o.Confine.Write, Network: o.Confine.Network,
-		Dir: o.Dir, Host: s.hostName(), Seed: s.views.seedName(), SeedCeiling: s.st.SeedBounds,
+		Dir: o.Dir, Host: s.hostName(), Seed: s.views.seedName(), SeedCeiling: s.st.SeedBounds, Credentials: s.credentials(), Unsaid: s.unsaid(),
 	}
 	if s.st.Lease != nil {
 		a.Labels = s.st.Lease.Labels

@@ -56,6 +56,11 @@ type processState struct {
 	Busy        bool                   `json:"busy,omitempty"`   // other items of the turn run meanwhile
 	// Served is what the model gateway did; nil without one.
 	Served *protocol.ModelUse `json:"served,omitempty"`
+	// Carried is what programs of the session reached through workers, or nil.
+	Carried *protocol.EgressUse `json:"carried,omitempty"`
+	// SeedServed is the part of it that the seed is not told yet: it learns it with the release of its
+	// lease.
+	SeedServed *protocol.ModelUse `json:"seed_served,omitempty"`
 	// Stirred says that something happened while no pump was attached.
 	Stirred   bool `json:"stirred,omitempty"`
 	Fruitless int  `json:"fruitless,omitempty"` // pumps in a row without progress
@@ -123,6 +128,7 @@ func (s *processPart) pump() error {
 	err = fut.Get(s.ctx, &out)
 	s.carriedTo(out.Audited)
 	s.modelUsed(out.Model)
+	s.carried(out.Egress)
 	s.st.TurnSpent += max(workflow.Now(s.ctx).Sub(began)-out.Pump.Waited, 0)
 	switch {
 	case err == nil && out.HostLost != nil:
@@ -243,8 +249,8 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 	in := pumps.RunPumpInput{
 		Team:  s.opt.TeamTools,
 		Files: s.messages.filesToBring(),
-		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.opt.Credentials,
-		LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
+		Claim: s.claim(), Layout: *s.st.Layout, Seed: s.st.Seed, Unkept: s.st.SeedGone && s.st.Retired != nil, Credentials: s.credentials(),
+		Account: s.account(), LostAfter: s.moving.lostAfter(), Workflow: s.reportsTo(), Forget: s.st.Forget,
 		Pump: conversation.PumpInput{
 			Session: s.id, State: s.pumpState(), Thread: s.thread(), Resume: s.st.hadTurn(),
 			NextTurn: s.turns.nextTurn(),
@@ -257,9 +263,32 @@ func (s *processPart) pumpInput() pumps.RunPumpInput {
 	if s.st.Failing != nil {
 		onlyReads(&in)
 	}
+	if s.credentials() == protocol.CredentialsGateway {
+		in.Egress = s.opt.Egress
+	}
+	if in.Account != "" {
+		in.Tenant = s.opt.Tenant
+	}
 	s.approvals.judged(&in)
 	in.Audit = s.carry()
 	return in
+}
+
+// account is under which name the model gateway counts what the session uses. A later session of
+// the same id has another one.
+func (s *processPart) account() string {
+	if s.credentials() != protocol.CredentialsGateway {
+		return ""
+	}
+	return fmt.Sprintf("%s.%x", s.id, s.st.CreatedAt.UnixMilli())
+}
+
+// proxy is where commands find the way out through the worker; empty if they have none.
+func (s *processPart) proxy() string {
+	if len(s.opt.Egress) == 0 || s.st.Layout.ModelPort == 0 {
+		return ""
+	}
+	return fmt.Sprintf("http://127.0.0.1:%d", s.st.Layout.ModelPort)
 }
 
 func (s *processPart) pumpState() conversation.PumpState {
@@ -273,7 +302,7 @@ func (s *processPart) thread() conversation.ThreadSpec {
 	return conversation.ThreadSpec{
 		CWD: s.st.Layout.WorkDir, Sandbox: s.opt.Sandbox, Permissions: s.st.Permissions,
 		ApprovalPolicy: s.opt.ApprovalPolicy, Model: s.choices.model(), Effort: s.choices.effort(), Instructions: s.instructions(), Base: base, BaseBlob: blob, Personality: s.opt.Personality, Mark: folder.Mark(s.id, *s.st.Layout),
-		Name:  s.st.Chosen.Name,
+		Proxy: s.proxy(), Name: s.st.Chosen.Name,
 		Tools: s.opt.tools(), Verdict: s.opt.Verdict, Children: s.opt.childrenWords(),
 	}
 }
@@ -396,8 +425,36 @@ func (s *processPart) modelUsed(more *protocol.ModelUse) {
 	if s.st.Served == nil {
 		s.st.Served = &protocol.ModelUse{}
 	}
-	more.LastError = kit.Cut(more.LastError, kit.MaxReason)
+	more.LastError, more.LastFellBack = kit.Cut(more.LastError, kit.MaxReason), kit.Cut(more.LastFellBack, kit.MaxReason)
+	more.Upstream, more.Model = kit.Cut(more.Upstream, kit.MaxWord), kit.Cut(more.Model, kit.MaxWord)
+	if more.FellBack > 0 && more.Upstream != "" && more.LastFellBack != s.st.Served.LastFellBack {
+		s.note(conversation.Note{Type: protocol.EntryState, Text: fmt.Sprintf("the model gateway asks %s for the model: %s", more.Upstream, more.LastFellBack),
+			Data: map[string]string{"upstream": more.Upstream, "model": more.Model, "why": more.LastFellBack}})
+	}
 	s.st.Served.Add(more)
+	if s.st.SeedServed == nil {
+		s.st.SeedServed = &protocol.ModelUse{}
+	}
+	s.st.SeedServed.Add(more)
+	s.st.SeedServed.Spent = 0 // the count of the session's budget
+}
+
+// tellsSeed returns what the seed is not told yet. It is told once.
+func (s *processState) tellsSeed() (u *protocol.ModelUse) {
+	u, s.SeedServed = s.SeedServed, nil
+	return u
+}
+
+// carried puts on record what programs of the session reached through the worker.
+func (s *processPart) carried(more *protocol.EgressUse) {
+	if more == nil {
+		return
+	}
+	if s.st.Carried == nil {
+		s.st.Carried = &protocol.EgressUse{}
+	}
+	s.st.Carried.Add(more)
+	s.note(conversation.Note{Type: protocol.EntryState, Text: "programs reached through the worker: " + kit.Cut(more.Text(), kit.MaxReason)})
 }
 
 // apply applies a pump's result. moved says that the pump was cancelled or has read
@@ -460,7 +517,7 @@ func (s *processPart) apply(out pumps.RunPumpResult, moved bool) {
 	case conversation.TimedOut:
 		s.retire(r.Problem)
 	case conversation.Refused:
-		if out.SeedLost != nil && s.opt.Credentials == protocol.CredentialsBroker {
+		if out.SeedLost != nil && s.credentials() == protocol.CredentialsBroker {
 			break
 		}
 		s.refusedByCodex(r.Problem)

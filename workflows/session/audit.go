@@ -80,7 +80,7 @@ func (s *core) recordCommand(name, verb string, raw []byte, v authority.Verdict,
 }
 
 // decided returns what a command says that decides an approval; nil if it cannot be read. It
-// has the approver's signature, if a policy asks for one.
+// has the approver's signature, if a policy asks for one, and what the person's passkey signed.
 func (s *session) decided(raw []byte) *audit.Decision {
 	//workflowcheck:ignore // JSON is read by pure functions
 	plain, _, err := command.Plain(raw)
@@ -93,11 +93,17 @@ func (s *session) decided(raw []byte) *audit.Decision {
 	}
 	out := &audit.Decision{Approval: d.Approval, Digest: d.Digest, Outcome: d.Outcome, Scope: d.Scope}
 	i := slices.IndexFunc(s.st.Approvals, func(a approvalState) bool { return s.approvalID(a.N) == d.Approval })
-	if i < 0 || d.Signature == "" || len(s.approvals.signing()) == 0 {
+	signed := d.Signature != "" && (len(s.approvals.signing()) > 0 || d.Touched)
+	if i < 0 || !signed && d.Passkey == nil {
 		return out
 	}
-	if message, err := SignedMessage(s.id, s.st.Approvals[i].AskedAt, d); err == nil {
-		out.Message, out.Signature = string(message), d.Signature
+	message, err := SignedMessage(s.id, s.st.Approvals[i].AskedAt, d)
+	if err != nil {
+		return out
+	}
+	out.Message, out.Passkey = string(message), d.Passkey
+	if signed {
+		out.Signature = d.Signature
 	}
 	return out
 }

@@ -17,7 +17,7 @@ func (s *turnsPart) keepSaid(m protocol.Message) {
 	if m.Do != "" {
 		return
 	}
-	if s.opt.OnAuth == protocol.AuthRetry || s.bounds.mayWaitOut() || s.opt.OnHostLost == protocol.HostLostMove && s.opt.OnInterrupt == protocol.InterruptContinue {
+	if s.opt.OnAuth == protocol.AuthRetry || s.bounds.mayWaitOut() || s.credentials() == protocol.CredentialsGateway || s.opt.OnHostLost == protocol.HostLostMove && s.opt.OnInterrupt == protocol.InterruptContinue {
 		s.st.Said = &m
 	}
 }

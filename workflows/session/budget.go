@@ -33,6 +33,8 @@ type boundState struct {
 	Switched   *protocol.SwitchedView `json:"switched,omitempty"`
 	BudgetN    int                    `json:"budget_n,omitempty"`
 	BudgetNews bool                   `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
+	// MoneyStep is by how much an accept raises the bound on money: what a person gave last.
+	MoneyStep protocol.Money `json:"money_step,omitempty"`
 }
 
 func givenBounds(b protocol.Budget) []struct {
@@ -46,7 +48,7 @@ func givenBounds(b protocol.Budget) []struct {
 }
 
 func negative(b protocol.Bounds) bool {
-	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time)) < 0
+	return min(b.Tokens, b.Turns, b.Approvals, b.Commands, int64(b.Time), int64(b.Money)) < 0
 }
 
 func (s *boundsPart) checkBudget(b protocol.Budget) error {
@@ -56,7 +58,7 @@ func (s *boundsPart) checkBudget(b protocol.Budget) error {
 	if err := kit.Short([]kit.Text{{What: "by", Is: b.By, Max: kit.MaxWord}}); err != nil {
 		return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: %v", s.id, err)
 	}
-	some := b.TurnTimeout != "" || b.Time != ""
+	some := b.TurnTimeout != "" || b.Time != "" || b.Money != nil
 	for _, g := range givenBounds(b) {
 		some = some || g.n != nil
 		if g.n != nil && *g.n < 0 {
@@ -64,7 +66,10 @@ func (s *boundsPart) checkBudget(b protocol.Budget) error {
 		}
 	}
 	if !some {
-		return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals and commands is given", s.id)
+		return kit.Refuse(protocol.RefusedBadInput, "budget of session %s: none of tokens, turns, time, turn_timeout, approvals, commands and money is given", s.id)
+	}
+	if err := s.checkMoney(b); err != nil {
+		return err
 	}
 	if b.TurnTimeout != "" {
 		if d, err := time.ParseDuration(b.TurnTimeout); err != nil || d <= 0 {
@@ -81,27 +86,14 @@ func (s *boundsPart) checkBudget(b protocol.Budget) error {
 
 // SetBudget applies the values that b gives.
 func (o *Options) SetBudget(b protocol.Budget) error {
-	for _, g := range []struct{ n, to *int64 }{
-		{b.Tokens, &o.Bounds.Tokens}, {b.Turns, &o.Bounds.Turns}, {b.Approvals, &o.Bounds.Approvals}, {b.Commands, &o.Bounds.Commands},
-	} {
-		if g.n != nil {
-			*g.to = *g.n
-		}
-	}
-	for _, d := range []struct {
-		text string
-		to   *time.Duration
-	}{{b.TurnTimeout, &o.TurnTimeout}, {b.Time, &o.Bounds.Time}} {
-		if d.text == "" {
-			continue
-		}
-		v, err := time.ParseDuration(d.text)
+	if b.TurnTimeout != "" {
+		v, err := time.ParseDuration(b.TurnTimeout)
 		if err != nil {
 			return err
 		}
-		*d.to = v
+		o.TurnTimeout = v
 	}
-	return nil
+	return b.SetBounds(&o.Bounds)
 }
 
 func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error) {
@@ -118,6 +110,12 @@ func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error)
 	}
 	s.track(id, kindBudget, s.st.TurnN, state)
 	s.noteBudget(b.By)
+	if b.Money != nil {
+		s.st.MoneyStep = *b.Money
+	}
+	if s.pauses() && (b.Money != nil || s.st.Limit.Of != protocol.BudgetOfSession) {
+		s.goOn()
+	}
 	if s.st.Error != nil && s.st.Error.Kind == protocol.RefusedBudget && !s.overBudget() {
 		s.st.Error = nil
 	}
@@ -139,6 +137,10 @@ func (s *boundsPart) noteBudget(by string) {
 			data[u.Name] = fmt.Sprint(u.Limit)
 			words = append(words, fmt.Sprintf("%d %s in all", u.Limit, u.Name))
 		}
+	}
+	if m := s.opt.Bounds.Money; m > 0 {
+		data[protocol.BudgetMoney] = m.String()
+		words = append(words, m.String()+" in money")
 	}
 	if len(words) == 0 {
 		words = []string{"no bound in all"}
@@ -177,6 +179,7 @@ func (s *boundsPart) budgetView() *protocol.BudgetView {
 			v.Warnings = append(v.Warnings, u.Spend())
 		}
 	}
+	s.moneyView(v)
 	v.Time.Used = (time.Duration(s.st.Pump.Spent.TimeMS) * time.Millisecond).String()
 	if s.opt.Bounds.Time > 0 {
 		v.Time.Limit = s.opt.Bounds.Time.String()

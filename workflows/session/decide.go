@@ -33,7 +33,7 @@ func (s *approvalsPart) checkDecide(d protocol.Decide) (*approvalState, protocol
 	}
 	c := checkedDecide{s, a, d}
 	dec := protocol.Decision{Outcome: d.Outcome, By: d.By, At: workflow.Now(s.ctx), Reason: d.Reason, Scope: cmp.Or(d.Scope, protocol.ScopeOnce)}
-	for _, check := range []func(*protocol.Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.signed} {
+	for _, check := range []func(*protocol.Decision) error{c.sizes, c.outcome, c.scope, c.offered, c.answers, c.grant, c.lasting, c.stepUp, c.signed} {
 		if err := check(&dec); err != nil {
 			return nil, protocol.Decision{}, err
 		}

@@ -21,6 +21,7 @@ import (
 //	never written, answered, granted in part        → asked anew: it was for the former request only
 //	sent or acknowledged                            → asked anew: it may have had its effect
 //	accepted for the session                        → the session answers, as for any such request
+//	of high risk, and not declined                  → asked anew
 //
 // The new approval names the earlier one, which is forgotten when the same request was
 // decided in a turn that was not cut off.
@@ -115,6 +116,8 @@ func (s *approvalsPart) answerFromBefore(a *approvalState) {
 	// process ends.
 	by, granted := s.st.Grants[a.Request.Digest]
 	switch {
+	case highRisk(a.Request) && (granted || e == nil || e.Outcome != string(protocol.Decline)):
+		// Who accepts it proves each time who they are.
 	case granted && slices.Contains(a.Request.Offered, "accept") && s.mayServe(by):
 		d := protocol.Decision{Outcome: string(protocol.Accept), By: by, At: now, Scope: "session", Reason: "accepted earlier for this session"}
 		s.decide(a, d)

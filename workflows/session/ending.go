@@ -238,6 +238,7 @@ func (s *endingPart) cleanUp() (again bool) {
 	if !s.st.Ended {
 		s.st.Ended = true
 		s.recordReturn("the session ends")
+		s.approvals.noMoreAsked("the session ends")
 		if s.st.Close == nil {
 			s.st.Close = &protocol.Close{}
 		}

@@ -32,6 +32,7 @@ type followsPart struct {
 
 	ended    workflow.ReceiveChannel // of follow-ups
 	starting int
+	watches  bool // startWhenKept runs
 }
 
 type followState struct {
@@ -47,6 +48,8 @@ type followUps struct {
 	// the owner's login named.
 	Owner  string   `json:"owner,omitempty"`
 	Groups []string `json:"groups,omitempty"`
+	// Rules are those of the seed.
+	Rules *seedRules `json:"rules,omitempty"`
 }
 
 // dueFollowUp waits for a snapshot with at least the number Snap.
@@ -84,34 +87,17 @@ func (o Options) checkFollowUps() error {
 	return nil
 }
 
-// watched returns the files whose changes a rule waits for.
-func (s *core) watched() (all []conversation.WatchedFiles) {
-	for _, r := range s.opt.FollowUps {
-		if len(r.Files) > 0 {
-			all = append(all, conversation.WatchedFiles{Name: r.Name, Patterns: r.Files})
-		}
-	}
-	return all
-}
-
-func (s *followsPart) rule(name string) (protocol.FollowUp, bool) {
-	i := slices.IndexFunc(s.opt.FollowUps, func(r protocol.FollowUp) bool { return r.Name == name })
-	if i < 0 {
-		return protocol.FollowUp{}, false
-	}
-	return s.opt.FollowUps[i], true
-}
-
 // turnEnded looks which rules apply to a turn.
 func (s *followsPart) turnEnded(t *conversation.TurnEnd) {
-	if len(s.opt.FollowUps) == 0 || t.Status != "completed" || t.Problem != nil || t.Foreign {
+	rules := s.rules()
+	if len(rules) == 0 || t.Status != "completed" || t.Problem != nil || t.Foreign {
 		return
 	}
 	f := &s.st.Follow
 	if f.Counts == nil {
 		f.Counts = map[string]int{}
 	}
-	for _, r := range s.opt.FollowUps {
+	for _, r := range rules {
 		var due bool
 		switch {
 		case r.Turns > 0:
@@ -231,6 +217,7 @@ func (s *followsPart) add(v protocol.FollowUpView) {
 func (s *followsPart) start(ctx workflow.Context, d dueFollowUp, snapshot string) {
 	r, ok := s.rule(d.Name)
 	if !ok {
+		s.notStarted(d, &protocol.Failure{Kind: protocol.RefusedState, Message: "the seed of the session no longer has the rule"})
 		return
 	}
 	s.starting++

@@ -60,6 +60,9 @@ func (in Input) Unknown() []string { return in.newer.Fields() }
 // otherwise nil. The signature of a start is of this JSON.
 func (in Input) Given() []byte { return in.newer.Given() }
 
+// CommandAuth returns who starts the session, or nil.
+func (in Input) CommandAuth() *protocol.Auth { return in.Auth }
+
 // JudgedWithin implements newer.JudgedWithin.
 func (in Input) JudgedWithin() {}
 
@@ -106,6 +109,9 @@ type Options struct {
 	// with a broker, which gives codex short-lived access tokens of a ChatGPT login, or with
 	// the model gateway, which codex asks in the provider's place.
 	Credentials string `json:"credentials,omitempty"`
+	// Egress names what commands may reach through the worker, as HOST:PORT or *.HOST:PORT. It needs
+	// the model gateway.
+	Egress []string `json:"egress,omitempty"`
 	// OnAuth says what follows when a turn got no access token in time: retry (default with
 	// a broker) or ask.
 	OnAuth   string                   `json:"on_auth,omitempty"`

@@ -199,7 +199,7 @@ func (s *leasesPart) wantsSeed() bool { return s.opt.Seed != "" || s.opt.SeedPoo
 func (s *leasesPart) wantsSeedHere() lease.Acquire {
 	at := s.st.Lease.Spec
 	return lease.Acquire{Holder: s.id, At: &at, Zone: s.opt.Zone, Generation: s.st.Generation,
-		Brokered: protocol.NoLoginOnHost(s.opt.Credentials)}
+		Brokered: protocol.NoLoginOnHost(s.credentials())}
 }
 
 func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
@@ -235,7 +235,7 @@ func (s *leasesPart) acquireSeed() (f *protocol.Failure, again bool) {
 	s.tellSwitched()
 	s.recordSeed(audit.CredentialLend, "the session may use it")
 	s.approvals.seedPolicy(got.Policy)
-	s.st.SeedAmend, s.st.SeedBounds = got.Amend, got.Bounds
+	s.st.SeedAmend, s.st.SeedBounds, s.st.SeedWay = got.Amend, got.Bounds, got.Credentials
 	if s.opt.Seed == "" {
 		// The pool must know which seed is planted on its host.
 		slot := s.wantsSlot()
@@ -312,7 +312,8 @@ func (s *leasesPart) slotRelease() lease.Release {
 
 // seedRelease states only what is certain about the credential.
 func (s *leasesPart) seedRelease() lease.Release {
-	r := lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven, Use: s.seedUse()}
+	r := lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: s.st.Seed.Epoch, Generation: s.st.Generation, Proven: s.st.SeedProven, Use: s.seedUse(),
+		Served: s.st.tellsSeed()}
 	switch c := s.st.Closed; {
 	case !s.st.Touched:
 		r.Clean = true

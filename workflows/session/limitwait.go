@@ -45,6 +45,11 @@ type limitWait struct {
 	AskAt time.Time `json:"ask_at,omitzero"`
 	Asks  int       `json:"asks,omitempty"`
 	Why   string    `json:"why,omitempty"`
+	// Of and Spent say, for kind budget, whose budget is used up. Endless means that nobody knows
+	// when there is more.
+	Of      string `json:"of,omitempty"`
+	Spent   string `json:"spent,omitempty"`
+	Endless bool   `json:"endless,omitempty"`
 }
 
 // waitsOut reports whether a session waits out a limit, and for how long at most. If
@@ -84,6 +89,11 @@ func (s *boundsPart) limitMet(t *conversation.TurnEnd) {
 	p := t.Problem
 	if t.Status != "failed" || p == nil {
 		s.st.Limit = nil
+		return
+	}
+	// Without the gateway, a provider or a host has written its words.
+	if p.Kind == protocol.EndBudget && p.Of != "" && s.credentials() == protocol.CredentialsGateway {
+		s.budgetMet(t)
 		return
 	}
 	atMost, waits := s.waitsOut(p.Kind)
@@ -175,7 +185,7 @@ func (s *boundsPart) sayLater(m protocol.Message) string {
 
 // limited reports whether the next turn waits for the end of a limit.
 func (s *boundsPart) limited() bool {
-	return s.waitsForLimit() && workflow.Now(s.ctx).Before(s.st.Limit.Until)
+	return s.waitsForLimit() && (s.st.Limit.Endless || workflow.Now(s.ctx).Before(s.st.Limit.Until))
 }
 
 func (s *boundsPart) waitsForLimit() bool {
@@ -188,6 +198,7 @@ func (s *boundsPart) waitIsOver() bool {
 }
 
 func (s *boundsPart) stopWaiting() {
+	s.approvals.noMoreAsked("the turn waits no more")
 	s.st.Limit, s.st.Error = nil, nil
 	if s.st.Status == protocol.Waiting {
 		s.turns.settle()
@@ -224,6 +235,13 @@ func (s *boundsPart) limitView() *protocol.LimitView {
 func (s *boundsPart) limitText() string {
 	l := s.st.Limit
 	what := "the account's limit to end"
+	if l.Kind == protocol.EndBudget {
+		text := "a higher budget of its " + l.Of
+		if !l.Endless {
+			text += ", or the end of its period, at " + kit.Clock(l.Until)
+		}
+		return text
+	}
 	if l.Kind == protocol.EndRateLimit {
 		what = "the provider's limit of requests to end"
 	}
@@ -238,7 +256,7 @@ func (s *boundsPart) limitText() string {
 }
 
 func (s *boundsPart) setLimit() {
-	if s.limited() {
+	if s.limited() && !s.st.Limit.Endless {
 		at := s.st.Limit.Until
 		if ask := s.st.Limit.AskAt; !ask.IsZero() && ask.Before(at) {
 			at = ask

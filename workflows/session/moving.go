@@ -350,6 +350,8 @@ func (s *movingPart) checkResume(r protocol.Resume) error {
 	case s.st.Running && !s.st.Alive:
 		return kit.Refuse(protocol.RefusedState, "session %s is starting codex again on host %s: if the host cannot be reached for %v, it counts as lost, and the session can go on elsewhere",
 			s.id, s.hostName(), s.opt.LostAfter)
+	case s.goesOnHere(r):
+		return nil
 	case s.st.Running:
 		return kit.Refuse(protocol.RefusedState, "session %s runs a turn on host %s: interrupt it first, or wait for its end", s.id, s.hostName())
 	case idle && (r.Host == "" || r.Host == s.hostName()):
@@ -373,10 +375,22 @@ func (s *movingPart) takeResume(r protocol.Resume) (protocol.SessionView, error)
 	if s.waitsToMove() && r.Host == "" {
 		r.Host = s.st.Resume.Host
 	}
+	here := s.goesOnHere(r)
+	s.bounds.goOn()
+	if here {
+		s.note(conversation.Note{Type: protocol.EntryState, Text: "the turn that pauses for a budget tries again", Data: map[string]string{"by": r.By}})
+		return s.view(), nil
+	}
 	s.st.Resume = &r
 	s.st.Held = s.st.Held && !s.st.Downed
 	s.parking.forgetTrouble()
 	return s.view(), nil
+}
+
+// goesOnHere reports whether a resume has nothing to do but to end the pause of a turn.
+func (s *movingPart) goesOnHere(r protocol.Resume) bool {
+	return s.bounds.pauses() && s.bounds.limited() && !s.st.Running && s.st.Status == protocol.Waiting && s.st.Parked == nil && s.st.Lost == nil &&
+		!s.waitsForAttempt() && (r.Host == "" || r.Host == s.hostName())
 }
 
 func (s *movingPart) waitsToBegin() bool { return s.waitsForAttempt() && s.st.Layout == nil }

@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/internal/egress/rule"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/internal/kit"
 	"fairlead.dev/fairlead/workflows/internal/lease"
@@ -128,6 +129,9 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	if err := o.Confine.Check(o.Sandbox); err != nil {
 		return o, err
 	}
+	if err := rule.CheckOptions(o.Egress, o.Credentials, o.Sandbox, o.Confine.Network); err != nil {
+		return o, err
+	}
 	switch o.ApprovalPolicy {
 	case "untrusted", "on-request", "never":
 	default:
@@ -135,6 +139,9 @@ func (o Options) withDefaults(mostOften time.Duration) (Options, error) {
 	}
 	if o.Expiry < 0 || o.TurnTimeout < 0 || negative(o.Bounds) {
 		return o, fmt.Errorf("durations and budgets must not be negative")
+	}
+	if err := checkMoney(o); err != nil {
+		return o, err
 	}
 	for _, n := range []struct{ what, name string }{{"zone", o.Zone}, {"host", o.Host}, {"seed", o.Seed}, {"seed pool", o.SeedPool}} {
 		if n.name != "" && !protocol.NamePattern.MatchString(n.name) {

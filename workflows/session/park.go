@@ -252,7 +252,7 @@ func (s *parkingPart) goDown(p *Parked, slot lease.Release, clean bool) {
 	}
 	if st.SeedHeld {
 		s.leases.signalRelease(protocol.SeedID(st.Seed.Name), lease.Release{Holder: s.id, Run: s.firstRun(), Epoch: st.Seed.Epoch,
-			Generation: st.Generation, Proven: st.SeedProven, Use: s.leases.seedUse(), Clean: clean || !st.Touched})
+			Generation: st.Generation, Proven: st.SeedProven, Use: s.leases.seedUse(), Served: st.tellsSeed(), Clean: clean || !st.Touched})
 		st.SeedHeld = false
 	}
 	s.leases.leavesSeed(clean)
@@ -439,7 +439,7 @@ func (s *parkingPart) checkPark(p protocol.Park) error {
 		return nil
 	case s.opt.Snapshot.When == protocol.SnapshotOff:
 		return kit.Refuse(protocol.RefusedState, "session %s cannot park: it takes no snapshots, so its work exists only on its host", s.id)
-	case len(s.st.Open()) > 0:
+	case !s.bounds.asksBudgetAlone():
 		return kit.Refuse(protocol.RefusedState, "session %s waits for a decision: decide, or interrupt the turn, then park it", s.id)
 	case s.st.Running:
 		return kit.Refuse(protocol.RefusedState, "session %s runs a turn: wait for its end, or interrupt it, then park it", s.id)

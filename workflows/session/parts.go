@@ -15,7 +15,7 @@ type session struct {
 	turns     *turnsPart     // begins and ends turns: turns.go, endedby.go, interrupted.go, foreign.go, authretry.go
 	messages  *messagesPart  // takes messages and interrupts, keeps the queue: messages.go, queue.go, delivery.go, turninput.go
 	approvals *approvalsPart // keeps what codex asks for, takes decisions: approvals.go, decide.go, earlier.go, policy.go, policysigned.go, verdicts.go
-	bounds    *boundsPart    // keeps budgets, waits for the end of limits: budget.go, limitwait.go
+	bounds    *boundsPart    // keeps budgets, waits for the end of limits: budget.go, overspent.go, limitwait.go
 	choices   *choicesPart   // keeps the chosen model, effort and name: control.go
 	snaps     *snapsPart     // takes snapshots: snapshotting.go
 	process   *processPart   // starts codex, attaches pumps, handles its end: attached.go, process.go, progress.go, journal.go, stirred.go, watchdogs.go
@@ -27,7 +27,7 @@ type session struct {
 	views     *viewsPart     // shows the session, changes nothing: view.go
 	pushes    *pushesPart    // pushes the session's work: push.go
 	audits    *auditPart     // keeps the audit record: audit.go
-	follows   *followsPart   // starts sessions after turns: followups.go
+	follows   *followsPart   // starts sessions after turns: followups.go, rules.go
 	children  *childrenPart  // starts sessions for the agent: children.go
 
 	table []loopStep
@@ -48,7 +48,7 @@ func assembled(c *core) *session {
 	*s.turns = turnsPart{core: c, messages: s.messages, approvals: s.approvals, bounds: s.bounds, choices: s.choices, snaps: s.snaps,
 		leases: s.leases, parking: s.parking, moving: s.moving, ending: s.ending, pushes: s.pushes, follows: s.follows}
 	*s.messages = messagesPart{core: c, approvals: s.approvals, bounds: s.bounds, choices: s.choices, parking: s.parking}
-	*s.approvals = approvalsPart{core: c, alarm: kit.NewAlarm(c.ctx, "an approval expires")}
+	*s.approvals = approvalsPart{core: c, bounds: s.bounds, alarm: kit.NewAlarm(c.ctx, "an approval expires")}
 	*s.bounds = boundsPart{core: c, turns: s.turns, messages: s.messages, approvals: s.approvals, views: s.views,
 		wake: kit.NewWake(c.ctx, "a limit has ended")}
 	*s.choices = choicesPart{core: c}
@@ -57,7 +57,7 @@ func assembled(c *core) *session {
 		leases: s.leases, place: s.place, parking: s.parking, moving: s.moving, ending: s.ending, children: s.children}
 	*s.leases = leasesPart{core: c, turns: s.turns, approvals: s.approvals, snaps: s.snaps, process: s.process,
 		line: kit.NewWake(c.ctx, "ask for the seed again")}
-	*s.place = placePart{core: c, approvals: s.approvals, snaps: s.snaps, process: s.process, leases: s.leases, moving: s.moving}
+	*s.place = placePart{core: c, approvals: s.approvals, snaps: s.snaps, process: s.process, leases: s.leases, moving: s.moving, follows: s.follows}
 	*s.parking = parkingPart{core: c, turns: s.turns, bounds: s.bounds, snaps: s.snaps, process: s.process, leases: s.leases, place: s.place,
 		moving: s.moving, views: s.views, pushes: s.pushes, sleep: kit.NewAlarm(c.ctx, "an idle session parks")}
 	*s.moving = movingPart{core: c, turns: s.turns, messages: s.messages, bounds: s.bounds, snaps: s.snaps, process: s.process,

@@ -26,12 +26,15 @@ import (
 const keepJudged = 20
 
 type policyState struct {
-	SeedPolicy   string            `json:"seed_policy,omitempty"`
-	SeedAmend    bool              `json:"seed_amend,omitempty"`      // amendments may be offered
-	SeedBounds   *protocol.Ceiling `json:"seed_bounds,omitempty"`     // of the seed's sessions
-	PolicyBroken map[string]string `json:"policies_broken,omitempty"` // by owner: why it cannot be used
-	Judged       []protocol.Judged `json:"judged,omitempty"`
-	Requesters   []string          `json:"requesters,omitempty"` // who sent the running turn's messages
+	SeedPolicy string            `json:"seed_policy,omitempty"`
+	SeedAmend  bool              `json:"seed_amend,omitempty"`  // amendments may be offered
+	SeedBounds *protocol.Ceiling `json:"seed_bounds,omitempty"` // of the seed's sessions
+	SeedWay    string            `json:"seed_way,omitempty"`    // the seed's default of credentials
+	// ByDefault is how a session that does not say it gets the credential.
+	ByDefault    *ChosenCredentials `json:"by_default,omitempty"`
+	PolicyBroken map[string]string  `json:"policies_broken,omitempty"` // by owner: why it cannot be used
+	Judged       []protocol.Judged  `json:"judged,omitempty"`
+	Requesters   []string           `json:"requesters,omitempty"` // who sent the running turn's messages
 	// FormerRequesters sent those of the previous turn.
 	FormerRequesters []string `json:"former_requesters,omitempty"`
 	// TokenOwners are the owners of those requesters that are API tokens; "" is an unknown

@@ -23,6 +23,7 @@ type placePart struct {
 	process   *processPart
 	leases    *leasesPart
 	moving    *movingPart
+	follows   *followsPart
 }
 
 // prepare gets a slot and a seed, and prepares the host. It continues where a former run
@@ -134,13 +135,14 @@ func (s *placePart) cameTo(host string) {
 // was called off, or the next run continues it. It waits for busy workers.
 func (s *placePart) prepareHost() *protocol.Failure {
 	s.st.Touched = true
+	s.chooseBySeed()
 	name := s.st.Lease.Spec.Name
 	discarded := func() bool { return s.st.Close != nil && s.st.Close.Discard }
 	var out places.PrepareSessionResult
 	err := s.inLine(func() bool { return s.st.Close != nil || s.full() || s.tooLateToStart() != nil }, func() (err error) {
 		s.st.PumpN++
 		out, err = doingUnless(s.core, kit.Carrying(kit.SetUp(s.ctx, "prepare "+name)), discarded, placeJobs.PrepareSession, places.PrepareSessionInput{
-			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.opt.Credentials,
+			Claim: s.claim(), Seed: s.st.Seed, Dir: s.opt.Dir, Sandbox: s.opt.Sandbox, Confine: s.opt.Confine, Credentials: s.credentials(), Egress: s.opt.Egress,
 			Restore:  s.restoreFrom(),
 			Policies: s.approvals.policyTexts(),
 			Snapshot: s.snaps.keeping(), Workspace: s.workspace(), Bounded: s.st.SeedBounds != nil,
@@ -162,6 +164,10 @@ func (s *placePart) prepareHost() *protocol.Failure {
 		}
 		return f
 	}
+	s.follows.takeRules(out.FollowUps)
+	if out.Credentials != "" {
+		s.choose(out.Credentials, protocol.ByOrganisation)
+	}
 	s.st.Layout, s.st.Permissions, s.st.Unprotected = &out.Layout, out.Permissions, out.Unprotected
 	text := "prepared"
 	if out.Unprotected != "" {
@@ -170,6 +176,9 @@ func (s *placePart) prepareHost() *protocol.Failure {
 	data := map[string]string{
 		"host": name, "codex": out.CodexVersion, "sandbox": s.opt.Sandbox,
 		"approval_policy": s.opt.ApprovalPolicy, "permissions": out.Permissions,
+	}
+	if way, by := s.credentialWords(); by != "" {
+		data["credentials"], data["credentials_by"] = way, by
 	}
 	if out.Restored != "" {
 		data["restored"], data["snapshot"] = out.Restored, cmp.Or(s.snaps.goodSnapshot(), s.opt.From)
@@ -214,7 +223,7 @@ func (s *placePart) restoreFrom() *snaps.RestoreSpec {
 
 // cannotBeServed refuses a seed that a broker or the model gateway cannot use.
 func (s *placePart) cannotBeServed() *protocol.Failure {
-	switch seed := s.st.Seed; s.opt.Credentials {
+	switch seed := s.st.Seed; s.credentials() {
 	case protocol.CredentialsBroker:
 		if seed.Kind != logins.KindChatGPT {
 			return &protocol.Failure{Kind: protocol.RefusedBadInput, Hint: "leave --credentials broker out, or name a seed that is a ChatGPT login",

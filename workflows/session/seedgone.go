@@ -29,7 +29,7 @@ type SeedPlace struct {
 // next request for the seed names that host.
 func (s *leasesPart) leavesSeed(clean bool) {
 	st := s.st
-	if st.SeedGone && !clean && st.Touched && st.Lease != nil && !protocol.NoLoginOnHost(s.opt.Credentials) {
+	if st.SeedGone && !clean && st.Touched && st.Lease != nil && !protocol.NoLoginOnHost(s.credentials()) {
 		st.SeedLeftOn = &SeedPlace{Spec: st.Lease.Spec, Generation: st.Generation}
 	}
 }
@@ -39,7 +39,7 @@ func (s *leasesPart) leavesSeed(clean bool) {
 func (s *leasesPart) loginStays() *SeedPlace {
 	st := s.st
 	switch {
-	case st.Seed == nil || st.SeedHeld || protocol.NoLoginOnHost(s.opt.Credentials) || s.discarding():
+	case st.Seed == nil || st.SeedHeld || protocol.NoLoginOnHost(s.credentials()) || s.discarding():
 		return nil
 	case st.SeedLeftOn != nil:
 		return st.SeedLeftOn
@@ -85,7 +85,7 @@ func (s *leasesPart) lacksSeed() bool {
 // host, but no lease to save it.
 func (s *leasesPart) closesWithoutSeed() bool {
 	st := s.st
-	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && !protocol.NoLoginOnHost(s.opt.Credentials)
+	return st.Close != nil && !st.Close.Discard && st.SeedGone && st.Touched && st.Lease != nil && !protocol.NoLoginOnHost(s.credentials())
 }
 
 // mustRegainSeed reports whether the session has work that needs the seed. Without work it
@@ -122,7 +122,7 @@ func (s *leasesPart) answeredInLine(g lease.Granted) {
 	case g.Seed != nil && g.Seed.Epoch > s.st.Seed.Epoch:
 		s.st.Seed = g.Seed
 		s.approvals.seedPolicy(g.Policy)
-		s.st.SeedAmend, s.st.SeedBounds = g.Amend, g.Bounds
+		s.st.SeedAmend, s.st.SeedBounds, s.st.SeedWay = g.Amend, g.Bounds, g.Credentials
 		s.st.SeedHeld = true
 		s.recordSeed(audit.CredentialLend, "the session may use it again")
 		s.holdsAgain()

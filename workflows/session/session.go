@@ -86,7 +86,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (_ *ses
 		return nil, err
 	}
 	if in.Carry == nil {
-		if len(opt.FollowUps) > 0 || opt.Children != nil {
+		if adm.Owner || len(opt.FollowUps) > 0 || opt.Children != nil {
 			s.st.Follow.Owner, s.st.Follow.Groups = adm.Start.Principal, adm.Start.Groups
 		}
 		s.record(start)
@@ -99,9 +99,7 @@ func newSession(ctx workflow.Context, in Input, mostOften time.Duration) (_ *ses
 		workflow.Go(s.ctx, s.audits.keepAudit)
 	}
 	workflow.Go(s.ctx, s.snaps.takeSnapshots)
-	if len(opt.FollowUps) > 0 {
-		workflow.Go(s.ctx, s.follows.startWhenKept)
-	}
+	s.follows.watchDue()
 	if opt.TTL > 0 {
 		workflow.Go(s.ctx, s.ending.endLife)
 	}

@@ -69,6 +69,7 @@ func (s *turnsPart) beginTurn() {
 	s.st.TurnSpent, s.st.Fruitless = 0, 0
 	s.st.Error = nil
 	s.st.Interrupt = nil
+	s.approvals.noMoreAsked("the turn goes on")
 	if m.Model != "" || m.Effort != "" {
 		s.choices.choose(m.Model, m.Effort, m.AnyModel)
 	}
@@ -208,6 +209,9 @@ func (s *turnsPart) turnEnded(t *conversation.TurnEnd) {
 	case s.bounds.limited():
 		s.st.Error = kit.FailureOfProblem(t.Problem)
 		s.become(protocol.Waiting)
+		if s.bounds.pauses() {
+			s.bounds.asksForMore()
+		}
 	}
 }
 

@@ -173,10 +173,14 @@ func (s *viewsPart) waitsFor() string {
 
 func (s *viewsPart) options() map[string]string {
 	o, sn := s.opt, s.opt.Snapshot
+	way, by := s.credentialWords()
 	words := map[string]string{
 		"sandbox": o.Sandbox, "approval_policy": o.ApprovalPolicy, "model": cmp.Or(s.choices.model(), s.st.Pump.Model), "effort": s.choices.effort(), "dir": o.Dir, "codex": s.st.Pump.CodexVersion,
-		"on_interrupt": o.OnInterrupt, "credentials": o.Credentials, "on_auth": o.OnAuth,
+		"on_interrupt": o.OnInterrupt, "credentials": way, "on_auth": o.OnAuth,
 		"on_limit": s.bounds.onLimit(), "snapshot": sn.Work, "snapshot_when": sn.When, "on_host_lost": o.OnHostLost, "lost_after": o.LostAfter.String(),
+	}
+	if by != "" {
+		words["credentials_by"] = by
 	}
 	s.confinement(words)
 	if sn.Every > 0 {
@@ -203,6 +207,9 @@ func (s *viewsPart) options() map[string]string {
 	if c := o.Children; c != nil {
 		words["children"] = fmt.Sprintf("max=%d,depth=%d", c.Max, c.Deep())
 	}
+	if len(o.Egress) > 0 {
+		words["egress"] = strings.Join(o.Egress, ",")
+	}
 	if o.TeamTools != nil {
 		words["team_tools"] = strings.Join(o.TeamTools.Names, ",")
 	}
@@ -227,7 +234,7 @@ func (s *viewsPart) view() protocol.SessionView {
 		Refusals: st.Refusals, Close: st.Closed, Unprotected: st.Unprotected,
 		Usage:      protocol.UsageView{Input: st.Pump.Usage.Input, Output: st.Pump.Usage.Output, Cached: st.Pump.Usage.Cached, Turns: st.TurnN - st.Skipped, Context: protocol.ViewContext(st.Pump.Context)},
 		RateLimits: protocol.ViewRateLimits(st.Pump.RateLimits), Files: st.Files,
-		Options: s.options(), Gateway: st.Served,
+		Options: s.options(), Gateway: st.Served, SeedGateway: st.SeedServed, Egress: st.Carried,
 		Budget: s.bounds.budgetView(), Messages: s.messages.messageViews(), Snapshot: s.snaps.snapshotView(),
 	}
 	if st.Close != nil && st.Status != protocol.Closed && st.Status != protocol.Failed {
@@ -245,7 +252,7 @@ func (s *viewsPart) view() protocol.SessionView {
 			AskedAt: a.AskedAt, ExpiresAt: a.Expires, Earlier: a.Earlier,
 		})
 	}
-	v.Origin, v.FollowUps = s.opt.Origin, st.Follow.Started
+	v.Origin, v.FollowUps, v.Rules = s.opt.Origin, st.Follow.Started, s.ruleViews()
 	v.Given = s.opt.givenView()
 	v.WaitingFor = s.waitingView()
 	v.Lost, v.Limit, v.Progress = st.Lost, s.bounds.limitView(), protocol.ViewOfProgress(st.Progress)

@@ -4,17 +4,23 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/errkind"
+	"fairlead.dev/fairlead/internal/passkey"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // approvalsWait bounds a list of approvals, which asks each session.
 const approvalsWait = time.Minute
+
+// mostWaiting bounds the sessions whose approvals are followed.
+const mostWaiting = 1000
 
 // Approvals implements httpapi.Sessions.
 func (b *Backend) Approvals(ctx context.Context, session string, all bool, may func(string) bool) ([]protocol.Approval, error) {
@@ -24,11 +30,43 @@ func (b *Backend) Approvals(ctx context.Context, session string, all bool, may f
 	}
 	ctx, cancel := context.WithTimeout(ctx, approvalsWait)
 	defer cancel()
-	list, err := t.Approvals(ctx, session, all, may)
+	var also []string
+	if b.opts.Asking != nil && session == "" && !all {
+		also = b.opts.Asking()
+	}
+	list, err := t.Approvals(ctx, session, all, may, also...)
 	if ctx.Err() == context.DeadlineExceeded { // what may read then is not known
 		return nil, errkind.TimedOut("list approvals: not all sessions answered within %s", approvalsWait).Hinted("name a session")
 	}
 	return list, err
+}
+
+// Waiting lists the sessions with open approvals. The text of a session changes when the list shows a
+// change of the session.
+func (b *Backend) Waiting(ctx context.Context) (map[string]string, error) {
+	t, err := b.conn()
+	if err != nil {
+		return nil, err
+	}
+	infos, err := t.List(ctx, "list approvals", fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running' AND FairleadApprovals > 0", protocol.TypeSession), mostWaiting)
+	if err != nil {
+		return nil, err
+	}
+	looks := map[string]string{}
+	for _, info := range infos {
+		v, attrs := flows.KeptView(info, t.Codec), info.GetSearchAttributes().GetIndexedFields()
+		looks[v.ID] = fmt.Sprint(info.GetExecution().GetRunId(), " ", v.State, " ", v.Waits, " ", flows.Attr[int64](attrs, "FairleadApprovals"), " ", flows.Attr[int64](attrs, "FairleadTurn"))
+	}
+	return looks, nil
+}
+
+// Asks returns the approvals of a session, if a worker answers.
+func (b *Backend) Asks(ctx context.Context, session string) (list []protocol.Approval, err error) {
+	t, err := b.conn()
+	if err != nil {
+		return nil, err
+	}
+	return list, t.Query(ctx, "list approvals of session "+session, protocol.SessionID(session), protocol.QueryApprovals, &list)
 }
 
 // Approval implements httpapi.Sessions.
@@ -68,6 +106,10 @@ func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap
 	d.By = b.by(ctx)
 	doing := d.Outcome + " approval " + d.Approval
 	session, _, _ := protocol.CutApproval(d.Approval)
+	unproved, err := b.proved(ctx, doing, &d)
+	if err != nil {
+		return ap, err
+	}
 	own, err := b.again(ctx, t, key, protocol.SignalDecide, session, doing, d)
 	if err != nil {
 		return ap, err
@@ -92,6 +134,9 @@ func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap
 			return was, nil
 		}
 	}
+	if err != nil && unproved != nil {
+		return ap, unproved // the worker has put the refusal on record
+	}
 	if err != nil {
 		return ap, err
 	}
@@ -99,6 +144,30 @@ func (b *Backend) Decide(ctx context.Context, key string, d protocol.Decide) (ap
 		return flows.DecidedBy(seen, session, d), nil
 	}
 	return ap, flows.Ours(doing, ap, d)
+}
+
+// proved verifies the passkey of a decision, and adds its public key. One that does not count goes
+// on without: the worker of the session refuses it then, and puts that on record. unproved says why
+// it does not count.
+func (b *Backend) proved(ctx context.Context, doing string, d *protocol.Decide) (unproved, err error) {
+	if d.Passkey == nil {
+		return nil, nil
+	}
+	p := *d.Passkey
+	p.PublicKey = ""
+	if b.opts.Passkeys != nil {
+		who, _, _ := api.Principal(ctx)
+		p, unproved = b.opts.Passkeys.Used(ctx, who, p)
+	}
+	d.Passkey = &p
+	if errors.Is(unproved, passkey.ErrUnknown) {
+		return nil, errkind.Unreachable("%s: %v", doing, unproved).Because(unproved)
+	}
+	if unproved != nil {
+		unproved = errkind.New(errkind.ExitRefused, errkind.PasskeyNeeded, "%s: %v", doing, unproved).Because(unproved).
+			Hinted("look at the approval again, and decide it with one of your passkeys")
+	}
+	return unproved, nil
 }
 
 // decidedAs reports whether an approval was decided by the principal of d, and as d says.

@@ -20,6 +20,7 @@ import (
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
 	"fairlead.dev/fairlead/internal/owned"
+	"fairlead.dev/fairlead/internal/passkey"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -48,16 +49,22 @@ type Options struct {
 	Keeper func() *gate.Keeper
 	// Owner gives the commands with authority: local.
 	Owner string
+	// Passkeys verifies what people's passkeys sign; nil means that there are none.
+	Passkeys *passkey.Book
 	// Zone is where keys of requests are kept.
 	Zone string
 	// Workers asks the workers of a zone for their status. silent are the identities of those
 	// that do not answer. It may be nil.
 	Workers func(ctx context.Context, c client.Client, zone string) (statuses []api.Status, silent []string, err error)
-	Logger  *slog.Logger
+	// Asking returns sessions that have open approvals even if Temporal's list lacks them for a
+	// moment. It may be nil.
+	Asking func() []string
+	Logger *slog.Logger
 }
 
 // A Backend implements httpapi.Backend.
 type Backend struct {
+	changes
 	opts     Options
 	store    Store
 	temporal atomic.Pointer[temporal]
@@ -75,7 +82,11 @@ var (
 )
 
 // New returns a Backend, which answers once it is connected.
-func New(opts Options) *Backend { return &Backend{opts: opts} }
+func New(opts Options) *Backend {
+	b := &Backend{opts: opts}
+	b.changes = changes{b}
+	return b
+}
 
 // Keep sets where long texts go.
 func (b *Backend) Keep(s Store) { b.store = s }

@@ -106,6 +106,7 @@ func (b *Backend) Seed(ctx context.Context, name string) (v protocol.SeedView, e
 	}
 	if v, err = t.Seed(ctx, name); err == nil {
 		t.FreshenAccount(ctx, &v)
+		t.FreshenGateway(ctx, &v)
 	}
 	return v, err
 }

@@ -32,20 +32,24 @@ func goesOn(in httpapi.StartSession) (opt session.Options, given func(flag strin
 	said := map[string]bool{
 		"sandbox": in.Sandbox != "", "approval-policy": in.ApprovalPolicy != "", "model": in.Model != "", "effort": in.Effort != "",
 		"snapshot": in.Snapshot != nil && in.Snapshot.Work != "", "snapshot-exclude": in.Snapshot != nil && in.Snapshot.Exclude != nil,
-		"on-interrupt": in.OnInterrupt != "", "on-auth": in.OnAuth != "", "credentials": in.Credentials != "", "tools": in.Tools != nil || in.TeamTools != "",
-		"profile": in.Profile != "", "read": in.Read != nil, "write": in.Write != nil, "network": in.Network != "", "policy": in.Policy != "",
+		"on-interrupt": in.OnInterrupt != "", "on-auth": in.OnAuth != "", "credentials": in.Credentials != "", "tools": in.Tools != nil, restores.TeamTools: in.TeamTools != "",
+		"profile": in.Profile != "", "read": in.Read != nil, "write": in.Write != nil, "network": in.Network != "", "egress": in.Egress != nil, "policy": in.Policy != "",
 		"instructions": in.Instructions != "", "developer-instructions": in.Developer != "", "base-instructions": in.Base != "", "personality": in.Personality != "",
 		"turn-timeout": in.TurnTimeout != "" || in.Budget != nil && in.Budget.TurnTimeout != "", "budget": in.Budget != nil,
 	}
-	if in.Policy == noPolicy {
+	if in.Policy == none {
 		in.Policy = ""
+	}
+	if in.TeamTools == none {
+		in.TeamTools = ""
 	}
 	opt, err = options(in)
 	return opt, func(flag string) bool { return said[flag] }, err
 }
 
-// noPolicy, as a request's policy, says that the new session has none even if the former had one.
-const noPolicy = "none"
+// none, as a request's policy or team_tools, says that the new session has none even if the former
+// had some.
+const none = "none"
 
 // Restore implements httpapi.Sessions.
 func (b *Backend) Restore(ctx context.Context, key, snapshot string, in httpapi.StartSession) (httpapi.Started, error) {

@@ -42,11 +42,20 @@ func (b *Backend) CreateSchedule(ctx context.Context, key, name string, in httpa
 			if err := k.Take(ctx, h.Conn, b.opts.Zone); err != nil {
 				return v, err
 			}
-			if _, d, err := schedules.Describe(ctx, h.Conn, k.Doing, name); err == nil && schedules.NoteOf(h.Conn, d.Memo).Request == k.Request {
-				return schedules.Show(ctx, h.Conn, name, true)
+			if v, there, err := b.madeBy(ctx, h.Conn, k, n.Zone); err != nil || there {
+				return v, err
 			}
 		}
 		v, err = h.Create(ctx, n)
+		if k == nil {
+			return v, asFields(err)
+		}
+		if err == nil {
+			return v, schedules.WasMade(ctx, h.Conn, k.Doing, name, k.Request, n.Zone)
+		}
+		if v, there, _ := b.madeBy(ctx, h.Conn, k, n.Zone); there { // by the same request, at the same time
+			return v, nil
+		}
 		return v, asFields(err)
 	}
 	if in.Batch != nil {
@@ -83,6 +92,31 @@ func (b *Backend) CreateSchedule(ctx context.Context, key, name string, in httpa
 		return err
 	}
 	return create(n)
+}
+
+// madeBy returns the schedule that an earlier request with a key created. If that schedule was deleted
+// since, the request is refused, whoever has the name now.
+func (b *Backend) madeBy(ctx context.Context, t *flows.Conn, k *flows.Keyed, zone string) (v protocol.ScheduleView, there bool, err error) {
+	_, d, err := schedules.Describe(ctx, t, k.Doing, k.ID)
+	if err == nil && schedules.NoteOf(t, d.Memo).Request == k.Request {
+		if err := schedules.WasMade(ctx, t, k.Doing, k.ID, k.Request, zone); err != nil {
+			return v, false, err
+		}
+		v, err = schedules.Show(ctx, t, k.ID, true)
+		return v, err == nil, err
+	}
+	if err != nil && errkind.ExitCode(err) != errkind.ExitNotFound {
+		return v, false, err
+	}
+	made, err := schedules.Made(k.Doing, k.ID, k.Request)
+	if err != nil {
+		return v, false, err
+	}
+	was, err := made.Claimed(ctx, t)
+	if err == nil && was != nil {
+		err = errkind.Refused("%s: an earlier request with this key created it, and it was deleted since", k.Doing).Hinted("send the request with a new key to create it again")
+	}
+	return v, false, err
 }
 
 // clock checks when a schedule begins something.

@@ -34,44 +34,6 @@ func (b *Backend) Schedule(ctx context.Context, name string) (v protocol.Schedul
 	return schedules.Show(ctx, t, name, true)
 }
 
-// PauseSchedule implements httpapi.Batches.
-func (b *Backend) PauseSchedule(ctx context.Context, key, name, reason string) error {
-	h, err := b.hand(ctx)
-	if err != nil {
-		return err
-	}
-	if done, err := b.switched(ctx, h.Conn, key, "pause", name, reason, true); err != nil || done {
-		return err
-	}
-	return h.Pause(ctx, name, reason)
-}
-
-// ResumeSchedule implements httpapi.Batches.
-func (b *Backend) ResumeSchedule(ctx context.Context, key, name string) error {
-	h, err := b.hand(ctx)
-	if err != nil {
-		return err
-	}
-	if done, err := b.switched(ctx, h.Conn, key, "resume", name, "", false); err != nil || done {
-		return err
-	}
-	return h.Resume(ctx, name)
-}
-
-// switched binds a key to a request that pauses or resumes a schedule. done says that an earlier
-// request with this key has done so, and the schedule still is as it asked.
-func (b *Backend) switched(ctx context.Context, t *flows.Conn, key, act, name, reason string, paused bool) (done bool, err error) {
-	if key == "" {
-		return false, nil
-	}
-	first, err := b.first(ctx, t, key, act, name, act+" schedule "+name, reason)
-	if err != nil || first {
-		return false, err
-	}
-	v, err := schedules.Show(ctx, t, name, false)
-	return err == nil && v.Paused == paused, err
-}
-
 // TriggerSchedule implements httpapi.Batches. Temporal has no id for a trigger, so a key whose
 // first request has no known result is refused.
 func (b *Backend) TriggerSchedule(ctx context.Context, key, name, overlap string) (string, error) {
@@ -85,7 +47,7 @@ func (b *Backend) TriggerSchedule(ctx context.Context, key, name, overlap string
 	}
 	doing := "trigger schedule " + name
 	if key != "" {
-		first, err := b.first(ctx, h.Conn, key, "trigger", name, doing, overlap)
+		_, first, err := b.first(ctx, h.Conn, key, "trigger", name, doing, overlap)
 		if err != nil {
 			return "", err
 		}
@@ -108,17 +70,14 @@ func (b *Backend) DeleteSchedule(ctx context.Context, name string, stop bool) (v
 }
 
 // first binds a key to a request, and reports whether it was free.
-func (b *Backend) first(ctx context.Context, t *flows.Conn, key, kind, id, doing string, what any) (bool, error) {
+func (b *Backend) first(ctx context.Context, t *flows.Conn, key, kind, id, doing string, what any) (*flows.Keyed, bool, error) {
 	k, err := flows.RequestOf(key, kind, id, doing, what)
 	if err != nil {
-		return false, err
-	}
-	_, there, err := t.ClaimOf(ctx, doing, protocol.KeyID(key))
-	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	k.Doing, k.Called = doing, idempotencyKey
-	return !there, k.Take(ctx, t, b.opts.Zone)
+	first, err := k.Bind(ctx, t, b.opts.Zone)
+	return k, first, err
 }
 
 // asFields makes an error about flags of ctl one about fields of a request.

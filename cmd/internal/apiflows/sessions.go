@@ -90,10 +90,14 @@ func (b *Backend) Show(ctx context.Context, id string) (any, error) {
 func view(ctx context.Context, t *flows.Conn, id string) (protocol.SessionView, error) {
 	var v protocol.SessionView
 	err := t.Ask(ctx, "show session "+id, protocol.SessionID(id), protocol.QueryState, &v)
+	if err == nil && !flows.HasEnded(v.State) {
+		t.MarkLeft(&v)
+	}
 	if err == nil || errkind.ExitCode(err) != errkind.ExitUnreachable || ctx.Err() != nil {
 		return v, err
 	}
 	if kept, kerr := t.Kept(ctx, id); kerr == nil {
+		t.MarkLeft(&kept)
 		return kept, nil
 	}
 	return v, err
@@ -135,6 +139,12 @@ func (b *Backend) Tell(ctx context.Context, key, id string, msg any) (any, error
 	t, err := b.conn()
 	if err != nil {
 		return nil, err
+	}
+	switch m := msg.(type) {
+	case httpapi.Archiving:
+		return b.away(ctx, t, key, id, m)
+	case protocol.Unsend:
+		return b.unsend(ctx, t, key, id, m)
 	}
 	d := flows.Delivery{Session: id, Check: func(protocol.SessionDetail) error { return nil }}
 	by := b.by(ctx)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
@@ -110,7 +111,10 @@ func (b *Backend) message(ctx context.Context, session, id string, in httpapi.Ne
 // messageOf is message for a session, batch or schedule. A long text is kept for a request of
 // the owner.
 func (b *Backend) messageOf(ctx context.Context, owner owned.Owner, request, id string, in httpapi.NewMessage) (protocol.Message, error) {
-	m := protocol.Message{ID: id, By: b.by(ctx), Mode: in.Mode, Turn: in.Turn, Model: in.Model, Effort: in.Effort, AnyModel: in.AnyModel}
+	if err := activities.CheckInputs(in.Inputs); err != nil {
+		return protocol.Message{}, errkind.Usage("inputs: %v", err).Hinted("POST /v1/inputs takes a file, and answers with what is to be here")
+	}
+	m := protocol.Message{ID: id, By: b.by(ctx), Inputs: in.Inputs, Mode: in.Mode, Turn: in.Turn, Model: in.Model, Effort: in.Effort, AnyModel: in.AnyModel}
 	if len(in.Schema) > 0 {
 		if len(in.Schema) > protocol.MaxSchemaInline {
 			return m, errkind.Usage("output_schema: %d bytes, at most %d", len(in.Schema), protocol.MaxSchemaInline)
@@ -172,9 +176,7 @@ func options(in httpapi.StartSession) (session.Options, error) {
 	if in.Priority != protocol.DefaultPriority {
 		opt.Priority = in.Priority
 	}
-	if in.Credentials != protocol.CredentialsPlanted {
-		opt.Credentials = in.Credentials
-	}
+	opt.Credentials, opt.Egress = in.Credentials, in.Egress
 	if in.Host != "" && len(in.Labels)+len(in.Prefer) > 0 {
 		return opt, errkind.Usage("host and labels or prefer: give one of them")
 	}
@@ -206,6 +208,7 @@ func options(in httpapi.StartSession) (session.Options, error) {
 			return opt, errkind.Usage("budget: %v", err)
 		}
 	}
+	opt.UseGateway()
 	for what, g := range map[string]*protocol.GivenText{"instructions": opt.Agents, "base_instructions": opt.Base} {
 		if err := g.Check(what, nil); err != nil {
 			return opt, errkind.Usage("%v", err)

@@ -13,11 +13,14 @@
 package dial
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -33,6 +36,7 @@ type Source struct {
 	Profile       envconfig.ClientConfigProfile
 	PayloadKey    string
 	PayloadsSince time.Time // before which workflows may have older payloads
+	APIKeyFile    string    // has Profile.APIKey
 }
 
 // Flags is the source for flags.
@@ -59,11 +63,10 @@ func Config(c *config.Config) (Source, error) {
 	}
 	s.PayloadsSince = since
 	if t.APIKeyFile != "" {
-		key, err := os.ReadFile(t.APIKeyFile)
-		if err != nil {
-			return s, fmt.Errorf("read temporal.api_key_file: %w", err)
+		if s.Profile.APIKey, err = readAPIKey(t.APIKeyFile); err != nil {
+			return s, err
 		}
-		s.Profile.APIKey = strings.TrimSpace(string(key))
+		s.APIKeyFile = t.APIKeyFile
 	}
 	return s, nil
 }
@@ -82,13 +85,60 @@ type Target struct {
 	// returns encrypted. KeyFile has its keys; empty if none.
 	Codec   *payload.Codec
 	KeyFile string
+	// TLS names the files that are read at each handshake, if any.
+	TLS config.TLS
+	// APIKeyFile has the API key; empty if none. RenewAPIKey puts the key in force that the file
+	// has now, for all connections of these Options.
+	APIKeyFile  string
+	RenewAPIKey func() error
 }
+
+// useAPIKey sends the API key that is in force at each request.
+func (t *Target) useAPIKey(file, key string) {
+	var now atomic.Pointer[string]
+	now.Store(&key)
+	t.Credentials = client.NewAPIKeyDynamicCredentials(func(context.Context) (string, error) { return *now.Load(), nil })
+	t.APIKeyFile = file
+	t.RenewAPIKey = func() error {
+		if err := config.CheckSecretFile(file); err != nil {
+			return fmt.Errorf("read temporal.api_key_file: %w", err)
+		}
+		key, err := readAPIKey(file)
+		if err != nil {
+			return err
+		}
+		if key == "" || strings.ContainsAny(key, "\r\n\x00") {
+			return fmt.Errorf("read temporal.api_key_file: %s does not hold one line with a key", file)
+		}
+		now.Store(&key)
+		return nil
+	}
+}
+
+func readAPIKey(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("read temporal.api_key_file: %w", err)
+	}
+	defer f.Close()
+	key, err := io.ReadAll(io.LimitReader(f, maxAPIKey+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read temporal.api_key_file: %w", err)
+	case len(key) > maxAPIKey:
+		return "", fmt.Errorf("read temporal.api_key_file: %s has more than %d bytes", file, maxAPIKey)
+	}
+	return strings.TrimSpace(string(key)), nil
+}
+
+// maxAPIKey bounds the file of an API key.
+const maxAPIKey = 64 << 10
 
 // Resolve merges sources. The address may stay empty. The namespace is "default" if no
 // source names one.
 func Resolve(sources ...Source) (*Target, error) {
 	var p envconfig.ClientConfigProfile
-	from := ""
+	from, apiKeyFile := "", ""
 	for _, s := range sources {
 		if p.Namespace == "" {
 			p.Namespace = s.Profile.Namespace
@@ -97,7 +147,7 @@ func Resolve(sources ...Source) (*Target, error) {
 			continue
 		}
 		if p.TLS == nil && p.APIKey == "" {
-			p.TLS, p.APIKey = s.Profile.TLS, s.Profile.APIKey
+			p.TLS, p.APIKey, apiKeyFile = s.Profile.TLS, s.Profile.APIKey, s.APIKeyFile
 		}
 		if p.GRPCMeta == nil {
 			p.GRPCMeta = s.Profile.GRPCMeta
@@ -126,6 +176,12 @@ func Resolve(sources ...Source) (*Target, error) {
 		opts.ConnectionOptions.GrpcCompression = &client.GrpcCompressionNone{}
 	}
 	t := &Target{Options: opts, From: from}
+	if p.TLS != nil {
+		t.TLS = config.TLS{CA: p.TLS.ServerCACertPath, Cert: p.TLS.ClientCertPath, Key: p.TLS.ClientKeyPath}
+	}
+	if apiKeyFile != "" && p.APIKey != "" {
+		t.useAPIKey(apiKeyFile, p.APIKey)
+	}
 	var since time.Time
 	t.KeyFile, since = keyFile(opts.HostPort, sources)
 	keys, err := payload.LoadKeys(t.KeyFile)

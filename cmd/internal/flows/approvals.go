@@ -4,17 +4,24 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/activities"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
+// askedAtOnce is how many sessions are asked for their approvals at a time.
+const askedAtOnce = 8
+
 // Approvals lists the approvals of one session, or of all that run: the open ones, or all. They
-// are Checked. Of all sessions, it asks only those that may allows; nil allows each.
-func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func(session string) bool) ([]protocol.Approval, error) {
+// are Checked. Of all sessions, it asks only those that may allows; nil allows each. It asks the
+// sessions also, too, which Temporal's list may lack for a moment.
+func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func(session string) bool, also ...string) ([]protocol.Approval, error) {
 	var ids []string
 	if session != "" {
 		if err := errkind.CheckName("session id", session); err != nil {
@@ -31,15 +38,28 @@ func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func
 			return nil, err
 		}
 		for _, info := range infos {
-			if id := strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"); may == nil || may(id) {
+			also = append(also, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
+		}
+		slices.Sort(also)
+		for _, id := range slices.Compact(also) {
+			if may == nil || may(id) {
 				ids = append(ids, id)
 			}
 		}
 	}
+	found, errs := make([][]protocol.Approval, len(ids)), make([]error, len(ids))
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	for i, id := range ids {
+		g.Go(func() error {
+			errs[i] = t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &found[i])
+			return nil
+		})
+	}
+	_ = g.Wait()
 	list, silent := []protocol.Approval{}, 0
-	for _, id := range ids {
-		var some []protocol.Approval
-		err := t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &some)
+	for i, id := range ids {
+		err := errs[i]
 		if session == "" && errkind.ExitCode(err) == errkind.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // must not hide the others
 			t.Side.Note("session %s does not answer; its approvals are not listed", id)
@@ -48,7 +68,7 @@ func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func
 		if err != nil {
 			return nil, err
 		}
-		for _, ap := range some {
+		for _, ap := range found[i] {
 			if all || ap.State == protocol.ApprovalOpen || ap.State == protocol.ApprovalUnjudged {
 				list = append(list, Checked(ap))
 			}

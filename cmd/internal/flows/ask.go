@@ -17,17 +17,18 @@ const probeWait = 3 * time.Second
 // silenceLasts is how long ctl asks no worker after one did not answer.
 const silenceLasts = 5 * time.Second
 
-// Ask queries a workflow. If no worker is up, ctl replays the history that Temporal keeps,
-// and tells the user so.
+// Ask queries a workflow. If no worker is up, or all are too old for the workflow, ctl replays
+// the history that Temporal keeps, and tells the user so.
 func (t *Conn) Ask(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	live, err := t.AskEither(ctx, doing, workflowID, name, out, args...)
-	if err == nil && !live && !t.Side.Begins() && t.Silence.Once() {
+	if err == nil && !live && t.WaitsForNewer(workflowID) == "" && !t.Side.Begins() && t.Silence.Once() {
 		t.Side.Note("no worker answers: this is what Temporal keeps")
 	}
 	return err
 }
 
-// AskEither is Ask without telling the user. live reports whether a worker answered.
+// AskEither is Ask without telling the user that no worker answers. live reports whether a
+// worker answered.
 func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, out any, args ...any) (live bool, err error) {
 	if t.Silence.again() {
 		pctx, cancel := context.WithTimeout(ctx, min(probeWait, t.Side.Wait(probeWait)))
@@ -35,6 +36,13 @@ func (t *Conn) AskEither(ctx context.Context, doing, workflowID, name string, ou
 		cancel()
 		if unknownQuery(err) && t.recall(ctx, doing, workflowID, name, out, args...) == nil {
 			return true, nil // a worker of an earlier version cannot query a session that refused its input
+		}
+		if isLeft(err) { // workers answer, but not for this workflow
+			t.tellLeft(workflowID)
+			if t.recall(ctx, doing, workflowID, name, out, args...) == nil {
+				err = nil
+			}
+			return false, err
 		}
 		if OutOfTime(ctx, err) {
 			return true, err

@@ -10,9 +10,11 @@ import (
 
 	enums "go.temporal.io/api/enums/v1"
 	workflowpb "go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/workflows/batch"
 )
 
 const mostWaiting = 100
@@ -92,6 +94,70 @@ func (t *Conn) CancelBatch(ctx context.Context, id string, c protocol.CancelBatc
 		err = t.Signal(ctx, "cancel batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalCancelBatch, c)
 	}
 	return v, err
+}
+
+// SetBatch changes a batch that v shows as it is.
+func (t *Conn) SetBatch(ctx context.Context, v protocol.BatchView, set protocol.SetBatch) (protocol.BatchView, error) {
+	if protocol.BatchOver(v.State) {
+		return v, errkind.Refused("set batch %s: it has ended (%s)", v.ID, v.State)
+	}
+	if err := t.Signal(ctx, "set batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalSetBatch, set); err != nil {
+		return v, err
+	}
+	v.Window = set.Window
+	return v, nil
+}
+
+// BatchStart returns the options of a batch's workflow.
+func BatchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkflowOptions {
+	return client.StartWorkflowOptions{
+		ID: protocol.BatchID(id), TaskQueue: protocol.TaskQueue,
+		WorkflowIDReusePolicy:                    reuse,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		StaticSummary:                            "batch " + id,
+	}
+}
+
+// Retriable says why nothing of a batch that v shows as it is can be tried again, or returns nil.
+func Retriable(v protocol.BatchView, r protocol.RetryBatch) error {
+	doing := "retry batch " + v.ID
+	there := v.Failed
+	if r.Rest && protocol.BatchOver(v.State) {
+		there += v.Cancelled + v.Queued
+	}
+	switch {
+	case v.State == protocol.BatchStopping || v.State == protocol.BatchCancelling:
+		return errkind.Refused("%s: it is %s", doing, v.State).Hinted("wait for its end: `ctl batch show %s --follow`", v.ID)
+	case there == 0:
+		return errkind.Refused("%s: none of its items failed", doing)
+	}
+	return nil
+}
+
+// RetryBatch tries again what failed of a batch that v shows as it is.
+func (t *Conn) RetryBatch(ctx context.Context, v protocol.BatchView, r protocol.RetryBatch) error {
+	doing := "retry batch " + v.ID
+	if err := Retriable(v, r); err != nil {
+		return err
+	}
+	if !protocol.BatchOver(v.State) {
+		return t.Signal(ctx, doing, protocol.BatchID(v.ID), protocol.SignalRetryBatch, r)
+	}
+	var end batch.End
+	if err := t.Result(ctx, doing, t.GetWorkflow(ctx, protocol.BatchID(v.ID), ""), AnswerWait, &end); err != nil {
+		return err
+	}
+	start := BatchStart(v.ID, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
+	was, _, err := t.ClaimOf(ctx, doing, protocol.BatchID(v.ID))
+	if err != nil {
+		return err
+	}
+	if was != nil { // the first run's --key still names this batch
+		start.Memo = map[string]any{protocol.MemoClaim: *was}
+	}
+	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, batch.Input{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
+	return err
 }
 
 // BatchResults shows results from number from on, and returns the next number. read reads a

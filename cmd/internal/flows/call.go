@@ -24,20 +24,30 @@ import (
 func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out any, args ...any) error {
 	ctx, cancel := t.Bounded(ctx, AnswerWait)
 	defer cancel()
+	why := ""
 	err := whenReady(ctx, func() error {
-		return untilHeard(ctx, func() error {
+		err := untilHeard(ctx, func() error {
 			v, err := t.QueryWorkflow(ctx, workflowID, "", name, args...)
 			if err == nil {
 				err = v.Get(out)
 			}
 			return err
 		})
+		// Temporal refuses queries of a workflow whose first task no worker has completed. That may
+		// last.
+		if why = t.leftToNewer(ctx, workflowID, err); why != "" {
+			return errLeft
+		}
+		return err
 	})
 	if failed := (*serviceerror.QueryFailed)(nil); errors.As(err, &failed) && strings.Contains(failed.Message, "unknown queryType") {
 		// The workflow was refused before it could answer: its failure says why.
 		if end := t.GetWorkflow(ctx, workflowID, "").Get(ctx, nil); end != nil {
 			err = end
 		}
+	}
+	if t.left.set(workflowID, why); why != "" {
+		return waitsForNewer(doing, why, err)
 	}
 	return t.Explain(ctx, doing, err)
 }
@@ -73,15 +83,15 @@ func (t *Conn) UpdateWithin(ctx context.Context, wait time.Duration, doing, work
 }
 
 // whenReady repeats try while a workflow is not ready because it continues as new; then it
-// has not taken the request. It also repeats a query that met the end of a workflow task, a
-// few times.
+// has not taken the request. A few times, it also repeats a query that met the end of a workflow
+// task, or a worker that leaves the workflow to newer ones: the next worker may be newer.
 func whenReady(ctx context.Context, try func() error) error {
 	for wait, met := 20*time.Millisecond, 0; ; wait = min(2*wait, time.Second) {
 		err := try()
 		var unready *serviceerror.WorkflowNotReady
 		switch {
 		case errors.As(err, &unready):
-		case metItsTask(err) && met < maxMet:
+		case (metItsTask(err) || errors.Is(err, errLeft)) && met < maxMet:
 			met++
 		default:
 			return err
@@ -219,6 +229,9 @@ func (t *Conn) admitted(ctx context.Context, doing, workflowID, workflowType str
 		err = t.Query(ctx, doing, workflowID, protocol.QueryBatch, &protocol.BatchView{})
 	}
 	switch {
+	case isLeft(err):
+		t.tellLeft(workflowID)
+		return nil
 	case errkind.ExitCode(err) == errkind.ExitUnreachable:
 		t.Silence.heard(false)
 		return nil

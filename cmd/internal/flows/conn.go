@@ -23,6 +23,8 @@ type Conn struct {
 	Codec     *payload.Codec
 	Side      Side
 	Silence   Silence
+
+	left left
 }
 
 // A Side is what our program decides about a Conn.

@@ -60,7 +60,11 @@ func (d *Delivery) Send(ctx context.Context, t *Conn, seen protocol.SessionDetai
 	if err := t.Signal(ctx, d.Doing, protocol.SessionID(d.Session), d.Name, d.Msg); err != nil {
 		return false, err
 	}
-	t.Side.Note("no worker is up: Temporal keeps the request until one is")
+	if t.WaitsForNewer(protocol.SessionID(d.Session)) != "" {
+		t.Side.Note("Temporal keeps the request until a newer worker serves the session")
+	} else {
+		t.Side.Note("no worker is up: Temporal keeps the request until one is")
+	}
 	return true, nil
 }
 
@@ -77,6 +81,21 @@ func TakesMore(doing string) func(protocol.SessionDetail) error {
 			return RefuseEnded(doing, d.View)
 		case s == protocol.Closing:
 			return errkind.Refused("%s: it is %s", doing, s)
+		}
+		return nil
+	}
+}
+
+// Quiet returns a check like TakesMore that also refuses unfinished turns.
+func Quiet(doing string) func(protocol.SessionDetail) error {
+	return func(d protocol.SessionDetail) error {
+		if err := TakesMore(doing)(d); err != nil {
+			return err
+		}
+		for _, turn := range d.Turns {
+			if !turn.Done() {
+				return errkind.Refused("%s: turn %d has not ended", doing, turn.N)
+			}
 		}
 		return nil
 	}

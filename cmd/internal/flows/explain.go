@@ -142,6 +142,9 @@ func refusal(codec *payload.Codec, err error) *errkind.Error {
 	case protocol.RefusedForbidden:
 		return errkind.New(errkind.ExitRefused, protocol.RefusedForbidden, "%s", message).
 			Hinted("`ctl whoami` says who you are, and `ctl access why` which roles are needed")
+	case protocol.RefusedPasskey:
+		return errkind.New(errkind.ExitRefused, errkind.PasskeyNeeded, "%s", message).
+			Hinted("decide it in the console with your passkey, or with ctl and a FIDO key (--sign-with)")
 	case protocol.RefusedBudget:
 		return errkind.New(errkind.ExitRefused, protocol.RefusedBudget, "%s", message)
 	}

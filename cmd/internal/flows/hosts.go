@@ -2,7 +2,9 @@ package flows
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
+	"strings"
 
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -78,4 +80,29 @@ func (t *Conn) Pools(ctx context.Context) ([]protocol.PoolView, error) {
 		pools = append(pools, v)
 	}
 	return pools, nil
+}
+
+// CheckHostKey refuses what cannot be pinned.
+func CheckHostKey(key string) error {
+	bad := func(why string) error {
+		return errkind.Usage("--host-key %q %s", key, why).
+			Hinted("'type base64' as in known_hosts, or SHA256:… as ssh-keygen -l prints; `ssh-keyscan ADDRESS` prints keys, compare the fingerprint with one you trust")
+	}
+	if sum, ok := strings.CutPrefix(key, "SHA256:"); ok {
+		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(sum, "="))
+		if err != nil || len(raw) != 32 {
+			return bad("is not a fingerprint: it must be 43 letters of base64")
+		}
+		return nil
+	}
+	fields := strings.Fields(key)
+	if len(fields) < 2 {
+		return bad("is neither a key nor a fingerprint")
+	}
+	// A binary key begins with the length and name of its type.
+	blob, err := base64.StdEncoding.DecodeString(fields[1])
+	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
+		return bad("is not a key: its base64 part is invalid, cut off, or of another type")
+	}
+	return nil
 }

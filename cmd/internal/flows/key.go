@@ -145,6 +145,13 @@ func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
 	if k == nil {
 		return nil
 	}
+	_, err := k.Bind(ctx, t, zone)
+	return err
+}
+
+// Bind is Take, and reports whether this call has bound the key. Of all calls for a request, at most
+// one has.
+func (k *Keyed) Bind(ctx context.Context, t *Conn, zone string) (first bool, err error) {
 	start := client.StartWorkflowOptions{
 		ID: protocol.KeyID(k.key), TaskQueue: protocol.TaskQueueOf(zone), StaticSummary: "a key of " + k.workflowID(),
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE,
@@ -152,12 +159,21 @@ func (k *Keyed) Take(ctx context.Context, t *Conn, zone string) error {
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 	}
 	k.Mark(&start)
-	_, err := t.Start(ctx, k.doing(), start, protocol.TypeClaimKey, k.KeyClaim)
+	_, err = t.Start(ctx, k.doing(), start, protocol.TypeClaimKey, k.KeyClaim)
 	if !isStarted(err) {
-		return err
+		return err == nil, err
 	}
 	_, err = k.had(ctx, t)
-	return err
+	return false, err
+}
+
+// Claimed returns what took the key, or nil if nothing has.
+func (k *Keyed) Claimed(ctx context.Context, t *Conn) (*protocol.KeyClaim, error) {
+	was, there, err := t.ClaimOf(ctx, k.doing(), protocol.KeyID(k.key))
+	if err == nil && there && was == nil {
+		was = &protocol.KeyClaim{} // of nobody
+	}
+	return was, err
 }
 
 // had reports whether this request has taken the key. If another one has, it fails.

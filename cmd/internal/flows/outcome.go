@@ -19,7 +19,7 @@ func codeOf(kind string) int {
 	case protocol.ErrTypeUnreachable, protocol.ErrTypeAuth, protocol.ErrTypeHostKey,
 		protocol.ErrTypeStore, protocol.ErrTypeWireLost, protocol.ErrTypeRootMissing, protocol.ErrTypeNewer, "no_pool", "timeout":
 		return errkind.ExitUnreachable
-	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState, protocol.RefusedForbidden:
+	case protocol.ErrTypeFenced, protocol.ErrTypeOldIdentity, protocol.ErrTypeBounds, protocol.RefusedState, protocol.RefusedForbidden, protocol.RefusedPasskey:
 		return errkind.ExitRefused
 	}
 	return errkind.ExitFailed

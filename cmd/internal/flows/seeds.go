@@ -51,3 +51,32 @@ func (t *Conn) FreshenAccount(ctx context.Context, v *protocol.SeedView) {
 		v.Account = v.Account.With(s.RateLimits, time.Now())
 	}
 }
+
+// mostAsked bounds how many holders of a seed are asked, and holdersWait for how long.
+const (
+	mostAsked   = 100
+	holdersWait = 5 * time.Second
+)
+
+// FreshenGateway asks the sessions that have a seed what the model gateway did for them, and adds the
+// answers to the view. The seed learns the same when they give it back. A session tells what its
+// pumps have reported.
+func (t *Conn) FreshenGateway(ctx context.Context, v *protocol.SeedView) {
+	ctx, cancel := context.WithTimeout(ctx, holdersWait)
+	defer cancel()
+	for _, name := range v.HeldBy[:min(len(v.HeldBy), mostAsked)] {
+		if ctx.Err() != nil {
+			return
+		}
+		var s protocol.SessionView
+		id := protocol.SessionID(name)
+		live, err := t.AskEither(ctx, "show "+id, id, protocol.QueryState, &s)
+		if err != nil || !live || s.Seed != v.Name || s.SeedGateway == nil {
+			continue
+		}
+		if v.Gateway == nil {
+			v.Gateway = &protocol.ModelUse{}
+		}
+		v.Gateway.Add(s.SeedGateway)
+	}
+}

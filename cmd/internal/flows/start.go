@@ -68,6 +68,7 @@ func (t *Conn) CheckNames(ctx context.Context, opt *session.Options) error {
 		if err != nil {
 			return err
 		}
+		t.noteDefault(seed.Credentials, *opt)
 		if opt.Credentials == protocol.CredentialsBroker && seed.Kind != logins.KindChatGPT {
 			return errkind.Usage("seed %s is of kind %s: only a ChatGPT login has access tokens that a broker can give", opt.Seed, seed.Kind).
 				Hinted("leave --credentials broker out")
@@ -87,6 +88,17 @@ func (t *Conn) CheckNames(ctx context.Context, opt *session.Options) error {
 		return of.Understood(ctx, opt.Zone, protocol.Requires(*opt))
 	}
 	return nil
+}
+
+// noteDefault says how a session that does not say it gets the credential of its seed.
+func (t *Conn) noteDefault(way string, opt session.Options) {
+	switch {
+	case opt.Credentials != "" || way == "":
+	case way == protocol.CredentialsGateway && opt.Host == protocol.LocalHost:
+		t.Side.Note("credentials: planted, because the model gateway, the default of seed %s, does not serve host %s", opt.Seed, opt.Host)
+	default:
+		t.Side.Note("credentials: %s, the default of seed %s", way, opt.Seed)
+	}
 }
 
 // Asks is a Side that can ask the workers of a zone.

@@ -129,6 +129,9 @@ func asItWas(opt *session.Options, m snapshots.Manifest, former protocol.Session
 	if err := sameTools(opt, m, former, given); err != nil {
 		return err
 	}
+	if was := former.Options["egress"]; was != "" && !given("egress") {
+		opt.Egress = strings.Split(was, ",")
+	}
 	if !given("snapshot-exclude") && opt.Snapshot.Work != protocol.WorkNone {
 		opt.Snapshot.Exclude = m.Exclude
 	}
@@ -159,14 +162,18 @@ func sameTools(opt *session.Options, m snapshots.Manifest, former protocol.Sessi
 	return nil
 }
 
-// sameTeamTools does the same for the tools of a team. --tools may name other handlers for
-// tools that the thread has.
+// TeamTools stands for the file of tools of a team, which given is asked for. ctl names the file in
+// --tools, and the HTTP API has a field for it.
+const TeamTools = "team-tools"
+
+// sameTeamTools does the same for the tools of a team. A file may name other handlers for tools that
+// the thread has.
 func sameTeamTools(opt *session.Options, m snapshots.Manifest, former protocol.SessionView, given func(flag string) bool) error {
 	var had *protocol.ToolsGiven
 	if former.Given != nil {
 		had = former.Given.Tools
 	}
-	if !given("tools") {
+	if !given(TeamTools) {
 		opt.TeamTools = had
 		return nil
 	}
@@ -178,8 +185,8 @@ func sameTeamTools(opt *session.Options, m snapshots.Manifest, former protocol.S
 		names = had.Names
 	}
 	if more := without(opt.TeamTools.Names, names); len(more) > 0 {
-		return errkind.Usage("--tools: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
-			Hinted("leave --tools out to keep those it has")
+		return errkind.Usage("tools of your own: the thread of snapshot %s began without %s, and a fork gets no further tools", m.ID, strings.Join(more, ", ")).
+			Hinted("leave the file out to keep those it has")
 	}
 	return nil
 }
@@ -216,7 +223,9 @@ func askedFor(m snapshots.Manifest) string {
 // sameCredentials takes over the former session's seed and its delivery.
 func sameCredentials(opt *session.Options, former protocol.SessionView, given func(flag string) bool) {
 	opt.Seed = former.Seed
-	if word := former.Options["credentials"]; !given("credentials") && opt.Seed != "" {
+	word := former.Options["credentials"]
+	unsaid := word == protocol.CredentialsPlanted && former.Options["credentials_by"] != ""
+	if !unsaid && !given("credentials") && opt.Seed != "" {
 		opt.Credentials = word
 	}
 	if word := former.Options["on_auth"]; !given("on-auth") && word != "" {

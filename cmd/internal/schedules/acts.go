@@ -22,15 +22,27 @@ type Hand struct {
 	*flows.Conn
 	By     string // the principal, for the record
 	Person string // for notes that people read
+	// Begin, unless it is nil, is called when a pause or its end is on record, immediately before it is
+	// carried out. If it returns an error, the act is not carried out. Otherwise the act counts only if
+	// the schedule is still in the state that Begin returns.
+	Begin func(context.Context) (State, error)
 }
 
-func (h Hand) change(ctx context.Context, doing, name, act, about string, do func(context.Context, client.ScheduleHandle) error) error {
+// turn pauses a schedule, or ends its pause.
+func (h Hand) turn(ctx context.Context, doing, name, act, about string, paused bool, note string, do func(context.Context, client.ScheduleHandle) error) error {
 	s, d, err := Describe(ctx, h.Conn, doing, name)
 	if err != nil {
 		return err
 	}
 	if err := OnRecord(ctx, h.Conn, h.By, doing, name, NoteOf(h.Conn, d.Memo).Zone, act, about); err != nil {
 		return err
+	}
+	if h.Begin != nil {
+		at, err := h.Begin(ctx)
+		if err != nil {
+			return err
+		}
+		return at.turn(ctx, h.Conn, doing, name, paused, note)
 	}
 	bctx, cancel := h.Bounded(ctx, flows.AnswerWait)
 	defer cancel()
@@ -43,15 +55,16 @@ func (h Hand) Pause(ctx context.Context, name, reason string) error {
 	if reason != "" {
 		note += ": " + reason
 	}
-	return h.change(ctx, "pause schedule "+name, name, protocol.SchedulePause, escape.OneLine(reason, MaxAbout), func(ctx context.Context, s client.ScheduleHandle) error {
+	return h.turn(ctx, "pause schedule "+name, name, protocol.SchedulePause, escape.OneLine(reason, MaxAbout), true, note, func(ctx context.Context, s client.ScheduleHandle) error {
 		return s.Pause(ctx, client.SchedulePauseOptions{Note: note})
 	})
 }
 
 // Resume ends a pause.
 func (h Hand) Resume(ctx context.Context, name string) error {
-	return h.change(ctx, "resume schedule "+name, name, protocol.ScheduleResume, "", func(ctx context.Context, s client.ScheduleHandle) error {
-		return s.Unpause(ctx, client.ScheduleUnpauseOptions{Note: "resumed by " + h.Person})
+	note := "resumed by " + h.Person
+	return h.turn(ctx, "resume schedule "+name, name, protocol.ScheduleResume, "", false, note, func(ctx context.Context, s client.ScheduleHandle) error {
+		return s.Unpause(ctx, client.ScheduleUnpauseOptions{Note: note})
 	})
 }
 
@@ -65,6 +78,11 @@ func (h Hand) Delete(ctx context.Context, name string, stop bool) (out protocol.
 	note := NoteOf(h.Conn, d.Memo)
 	if err := OnRecord(ctx, h.Conn, h.By, doing, name, note.Zone, protocol.ScheduleDelete, ""); err != nil {
 		return out, err
+	}
+	if note.Request != "" { // so that the request does not create it again
+		if err := WasMade(ctx, h.Conn, doing, name, note.Request, note.Zone); err != nil {
+			return out, err
+		}
 	}
 	ctx, cancel := h.Bounded(ctx, flows.AnswerWait)
 	defer cancel()

@@ -95,7 +95,16 @@ function follow(url) {
   const transcript = document.querySelector("[data-transcript]");
   const running = document.querySelector("[data-running]");
   const at = transcript && transcript.dataset.session ? "?from=" + transcript.dataset.next : "";
-  const events = new EventSource(url + at);
+  // A page in a hidden tab does not count as open: people then get notices of new approvals.
+  const seen = url === "/live?of=inbox" && document.hidden ? "&hidden=1" : "";
+  const events = new EventSource(url + at + seen);
+  if (url === "/live?of=inbox") {
+    document.addEventListener("visibilitychange", () => {
+      if (events.readyState === EventSource.CLOSED) return;
+      events.close();
+      follow(url);
+    }, { once: true });
+  }
   events.onopen = () => setLost("");
   // A browser connects again after a break, and not after an answer such as 401 or 503.
   const reopen = (why) => {
@@ -139,7 +148,7 @@ function follow(url) {
 }
 
 // shown makes hidden characters visible, as the server does for whole texts.
-const shown = (s) => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
+const shown = (s) => s.replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u061c\u115f\u1160\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb]/g, (c) => "\\u" + c.charCodeAt(0).toString(16).padStart(4, "0"));
 
 if (body.dataset.live) follow(body.dataset.live);
 
@@ -154,10 +163,64 @@ setInterval(() => {
 
 // A second click sends nothing. The server would take it for the first one, too.
 document.addEventListener("submit", (e) => {
-  if (e.target.method !== "post") return;
-  if (e.target.dataset.sent) return e.preventDefault();
-  e.target.dataset.sent = "1";
+  const form = e.target;
+  if (form.method !== "post") return;
+  if (form.dataset.sent) return e.preventDefault();
+  form.dataset.sent = "1";
+  const ask = form.dataset.passkeyAdd ? newPasskey : e.submitter && e.submitter.dataset.passkey !== undefined ? signDecision : null;
+  if (!ask) return;
+  e.preventDefault();
+  withPasskey(form, () => ask(form, e.submitter));
 });
+
+// Passkeys. The server makes the options, and verifies what comes back.
+const unpacked = (s) => Uint8Array.from(atob(s.replace(/-/g, "+").replace(/_/g, "/")), (c) => c.charCodeAt(0));
+const packed = (b) => btoa(Array.from(new Uint8Array(b), (c) => String.fromCharCode(c)).join("")).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, "");
+const credentials = (list) => list.map((c) => ({ ...c, id: unpacked(c.id) }));
+
+// withPasskey sends a form after the browser has asked for the passkey, or says why it has none.
+async function withPasskey(form, ask) {
+  const said = form.querySelector("[data-passkey-said]");
+  said.hidden = true;
+  try {
+    if (!navigator.credentials || !window.PublicKeyCredential) throw new Error("this browser has no passkeys at this address");
+    await ask();
+    form.submit();
+  } catch (e) {
+    delete form.dataset.sent;
+    said.textContent = "The browser gave no passkey: " + shown(e.name === "NotAllowedError" ? "it was refused, or nobody answered in time" : e.message);
+    said.hidden = false;
+  }
+}
+
+// signDecision has a passkey sign the decision of a form. The server says what that is.
+async function signDecision(form, button) {
+  const said = new URLSearchParams(new FormData(form));
+  said.delete("passkey");
+  said.set(button.name, button.value);
+  const o = await new Promise((done, fail) => {
+    const x = new XMLHttpRequest();
+    x.open("POST", form.action.replace(/decision$/, "passkey"));
+    x.responseType = "json";
+    x.timeout = 20000;
+    x.onload = () => (x.status === 200 && x.response ? done(x.response) : fail(new Error(x.status === 401 ? ended : "the server refuses the decision; look at the card again")));
+    x.onerror = x.ontimeout = () => fail(new Error(lost));
+    x.send(said);
+  });
+  const c = await navigator.credentials.get({ publicKey: { ...o, challenge: unpacked(o.challenge), allowCredentials: credentials(o.allowCredentials) } });
+  form.elements.passkey.value = JSON.stringify({ id: c.id, client_data: packed(c.response.clientDataJSON), authenticator_data: packed(c.response.authenticatorData), signature: packed(c.response.signature) });
+  const outcome = Object.assign(document.createElement("input"), { type: "hidden", name: button.name, value: button.value });
+  form.append(outcome);
+}
+
+async function newPasskey(form) {
+  const o = JSON.parse(form.dataset.passkeyAdd);
+  const c = await navigator.credentials.create({ publicKey: { ...o, challenge: unpacked(o.challenge), user: { ...o.user, id: unpacked(o.user.id) }, excludeCredentials: credentials(o.excludeCredentials) } });
+  form.elements.credential.value = JSON.stringify({
+    id: c.id, rawId: packed(c.rawId), type: c.type, authenticatorAttachment: c.authenticatorAttachment, clientExtensionResults: {},
+    response: { clientDataJSON: packed(c.response.clientDataJSON), attestationObject: packed(c.response.attestationObject), transports: c.response.getTransports ? c.response.getTransports() : [] },
+  });
+}
 addEventListener("pageshow", (e) => {
   for (const f of document.forms) delete f.dataset.sent;
   if (e.persisted) location.reload();

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/lab"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
 
@@ -38,7 +39,16 @@ func measureConsole(ctx context.Context, o *options) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, f.close(context.WithoutCancel(ctx), []string{"ask"})) }()
-	var visible, recorded series
+	ws, err := f.workers()
+	if err != nil {
+		return err
+	}
+	wire, err := f.watch(ctx, "ask", []string{ws[0].API})
+	if err != nil {
+		return err
+	}
+	defer wire.Close()
+	var visible, recorded, acked series
 	for i := range o.decide + warm {
 		id := fmt.Sprintf("ask.%d", i+1)
 		form, at, err := in.shows(id)
@@ -53,12 +63,23 @@ func measureConsole(ctx context.Context, o *options) (err error) {
 		if err := in.accepts(ctx, id, form); err != nil {
 			return err
 		}
+		clicked := time.Since(begin)
+		sent := protocol.SendID("ask", i+1)
+		late, cancel := context.WithTimeout(ctx, time.Minute)
+		err = wire.await(late, "the acknowledgement of "+id, func() bool { return !wire.acks[sent].IsZero() })
+		cancel()
+		if err != nil {
+			return err
+		}
 		if i >= warm {
-			visible, recorded = append(visible, at.Sub(a.AskedAt)), append(recorded, time.Since(begin))
+			wire.mu.Lock()
+			visible, recorded, acked = append(visible, at.Sub(a.AskedAt)), append(recorded, clicked), append(acked, wire.acks[sent].Sub(begin))
+			wire.mu.Unlock()
 		}
 	}
 	visible.against("a request on record, until its card is in an open inbox", 300*time.Millisecond)
 	recorded.against("a card's button, until the decision is on record", 150*time.Millisecond)
+	acked.against("a card's button, until codex has acknowledged it", 500*time.Millisecond)
 	return nil
 }
 

@@ -38,7 +38,7 @@ func startCrowd(ctx context.Context, o *options, n int) (_ *crowd, err error) {
 	if err := standin.Pack(ctx, o.repo, pack); err != nil {
 		return nil, err
 	}
-	config := fmt.Sprintf("limits: {pumps: %d, sticky_cache: %d}\nmetrics: {listen: %q, pprof: true}\nlog: {level: warn}\nseeds: {unprotected: allow}\n", n+100, n+100, address)
+	config := fmt.Sprintf("limits: {pumps: %d, sticky_cache: %d}\nmetrics: {listen: %q, pprof: true, fleet: false}\nlog: {level: warn}\nseeds: {unprotected: allow}\n", n+100, n+100, address)
 	f, err := newFleet(ctx, lab.Options{Repo: o.repo, Codex: pack, Script: []byte("rules: [{reply: nobody asks}]"), Config: config, Keep: o.keep}, crowdHosts)
 	if err != nil {
 		return nil, err

@@ -44,7 +44,9 @@ var benches = []bench{
 	{"stop", "a worker, or one of two, that stops in good order until events flow again", measureStop},
 	{"drop", "a network that drops in silence: until it is noticed, until events flow again", measureDrop},
 	{"decide", "a decision given until codex has acknowledged it, nobody attached", measureDecisions},
-	{"console", "a request on record until an open inbox has its card, and a card's button until the decision is on record", measureConsole},
+	{"console", "a request on record until an open inbox has its card, and a card's button until the decision is on record and acknowledged", measureConsole},
+	{"inbox", "the inbox with two hundred cards in Chromium, which has nothing of it yet: until it is usable, and bytes over the wire", measureInbox},
+	{"transcript", "the page of a session with a long transcript in Chromium: until it is loaded, and its frames while the session streams", measureTranscript},
 	{"authority", "what a signature and the access file add to a decision", measureAuthority},
 	{"waiting", "sessions with an open request per worker, and what they cost", measureWaiting},
 	{"snapshots", "a work tree kept and brought back beside rsync, restic, and tar with zstd", measureSnapshots},
@@ -53,6 +55,8 @@ var benches = []bench{
 	{"batch", "a batch of trivial items through 20 slots: what an item costs", measureBatch},
 	{"window", "a batch of ten thousand items in a wide window: what its history holds", measureWindow},
 	{"list", "`ctl session list` and the API's list among ten thousand sessions, beside the page alone", measureList},
+	{"gateway", "asking the model through its gateway beside asking it directly, and its crowd of streams", measureGateway},
+	{"viewers", "programs that follow streaming sessions of one worker: how late words are, and what each costs", measureViewers},
 	{"streams", "simultaneously streaming sessions per worker", measureStreams},
 }
 
@@ -69,6 +73,7 @@ type options struct {
 	streams   int
 	ramp      int
 	streamed  time.Duration
+	asked     int
 	profile   string
 	tree      treeOptions
 	parked    int
@@ -78,13 +83,24 @@ type options struct {
 	window    int
 	listed    int
 	lists     int
+	entries   int
+	cards     int
 	rest      time.Duration
 
 	windowItems int
+	viewers     int
+	viewed      int
 	verbose     bool
 }
 
 func main() {
+	if spec := os.Getenv(serveViewed); spec != "" {
+		if err := beViewed(spec); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	var o options
 	var only string
 	flag.StringVar(&only, "only", "", "measure just these, by `names` with commas: "+strings.Join(names(), " "))
@@ -99,6 +115,9 @@ func main() {
 	flag.IntVar(&o.streams, "streams", 500, "sessions that stream")
 	flag.IntVar(&o.ramp, "ramp", 10, "how many of them begin each second")
 	flag.DurationVar(&o.streamed, "streamed", time.Minute, "how long they stream")
+	flag.IntVar(&o.viewers, "viewers", 1000, "programs that follow sessions")
+	flag.IntVar(&o.viewed, "viewed", 100, "sessions that they follow")
+	flag.IntVar(&o.asked, "asked", 10, "how often a round asks through the model gateway, and directly")
 	flag.DurationVar(&o.rest, "rest", 45*time.Second, "how long those that wait come to rest first")
 	flag.IntVar(&o.tree.files, "tree-files", 20_000, "files of the tree that is kept")
 	flag.Int64Var(&o.tree.size, "tree-bytes", 400_000_000, "bytes of it")
@@ -115,12 +134,17 @@ func main() {
 	flag.IntVar(&o.window, "window", 200, "how wide it is")
 	flag.IntVar(&o.listed, "listed", 10_000, "sessions among which a list is made")
 	flag.IntVar(&o.lists, "lists", 20, "how often")
+	flag.IntVar(&o.entries, "entries", 20_000, "entries of a long transcript")
+	flag.IntVar(&o.cards, "cards", 200, "cards of the inbox")
 	flag.StringVar(&o.profile, "profile", "", "`folder` for profiles of the worker, from its /debug/pprof")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	do := func() error { return measure(ctx, only, &o) }
 	if os.Getenv(asChild) != "" {
 		do = func() error { return beChild(ctx) }
+	}
+	if os.Getenv(asGateEnd) != "" {
+		do = func() error { return beGateEnd(ctx) }
 	}
 	err := do()
 	stop()

@@ -103,13 +103,15 @@ func Eval[T any](b *Tab, expr string) T {
 	return v
 }
 
-// Shoot keeps a picture of the page for the documentation if SCREENSHOTS names its folder.
+// Shoot keeps a picture of the page, with light colours, for the documentation if SCREENSHOTS names its
+// folder.
 func (b *Tab) Shoot(name string) {
 	b.Helper()
 	dir := os.Getenv("SCREENSHOTS")
 	if dir == "" {
 		return
 	}
+	Call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "light"}}})
 	png, err := chromedp.Run(b.Ctx, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.Fatal(err)

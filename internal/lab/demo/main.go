@@ -1,10 +1,10 @@
 // Command demo shows the main use on real parts and exits by itself. A Temporal
 // workflow drives a codex session on a host behind OpenSSH. It takes commands that
 // people have signed, and refuses a stranger. The session asks a second
-// process for approvals, remembers its first turn in the second,
+// process for approvals, one of which is given in a browser, remembers its first turn in the second,
 // continues while its worker is killed and while no worker runs, loses its
 // host, finishes on another one with its history and files, and leaves nothing
-// behind. The command exits 0 only if all of this really happened.
+// behind. A second session runs on a host that gets no credential. The command exits 0 only if all of this really happened.
 package main
 
 import (
@@ -137,7 +137,7 @@ func prepare(ctx context.Context, l *lab.Lab) error {
 
 // firstTurn runs a turn in one process and decides its approvals in another.
 func firstTurn(ctx context.Context, l *lab.Lab) error {
-	step("Turn 1; codex will ask for a command and for a file, and another person decides in another process")
+	step("Turn 1; codex will ask for a command and for a file, and another person decides: once in a browser, once in another process")
 	outside := filepath.Join(l.Dir, "outside")
 	if err := os.Mkdir(outside, 0o755); err != nil {
 		return err
@@ -160,7 +160,7 @@ func firstTurn(ctx context.Context, l *lab.Lab) error {
 	if err := refuseStranger(ctx, l, "demo.1"); err != nil {
 		return errors.Join(err, send.Process.Kill(), ignoreExit(send.Wait()))
 	}
-	if err := decide(ctx, l, "demo.1", "command", "accept", "the demo says so"); err != nil {
+	if err := decideInBrowser(ctx, l, "demo.1", "command", "the demo says so"); err != nil {
 		return errors.Join(err, send.Process.Kill(), ignoreExit(send.Wait()))
 	}
 	if err := decide(ctx, l, "demo.2", "file_change", "decline", "not there, please"); err != nil {
@@ -190,11 +190,9 @@ func echo(prefix string, r io.Reader) string {
 	return all.String()
 }
 
-// decide waits for an approval, shows that nobody is attached to the session's
-// process meanwhile, and decides it as bob with `ctl approval`.
-func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) error {
-	var a protocol.Approval
-	err := lab.Until(ctx, "approval "+id, func() (bool, error) {
+// asked waits for an approval, and shows that nobody is attached to the session's process meanwhile.
+func asked(ctx context.Context, l *lab.Lab, id, kind string) (a protocol.Approval, err error) {
+	err = lab.Until(ctx, "approval "+id, func() (bool, error) {
 		list, err := lab.Lines[protocol.Approval](ctx, l, "approval", "list")
 		for _, a = range list {
 			if a.ID == id {
@@ -204,23 +202,32 @@ func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) e
 		return false, err
 	})
 	if err != nil {
-		return err
+		return a, err
 	}
 	if a.Kind != kind {
-		return fmt.Errorf("approval %s is of kind %s, not %s", id, a.Kind, kind)
+		return a, fmt.Errorf("approval %s is of kind %s, not %s", id, a.Kind, kind)
 	}
 	var v protocol.SessionView
 	if err := l.JSON(ctx, &v, "session", "show", "demo"); err != nil {
-		return err
+		return a, err
 	}
 	pending, err := activitiesOf(ctx, l, "demo")
 	if err != nil {
-		return err
+		return a, err
 	}
 	fmt.Printf("  [bob] %s asks: %s\n", id, strings.SplitN(a.Summary, "\n", 2)[0])
 	fmt.Printf("  [bob] the session is %s and waits for %s; activities at work: %d\n", v.State, v.Waits, pending)
 	if v.State != protocol.Waiting || pending != 0 {
-		return fmt.Errorf("somebody is attached while a person decides")
+		return a, fmt.Errorf("somebody is attached while a person decides")
+	}
+	return a, nil
+}
+
+// decide waits for an approval, and decides it as bob with `ctl approval`.
+func decide(ctx context.Context, l *lab.Lab, id, kind, outcome, reason string) error {
+	a, err := asked(ctx, l, id, kind)
+	if err != nil {
+		return err
 	}
 	var got protocol.Approval
 	fmt.Printf("  [bob] $ ctl approval %s %s --reason %q\n", outcome, id, reason)
@@ -333,6 +340,9 @@ func finish(ctx context.Context, l *lab.Lab, ps *lab.Watch) error {
 		}
 	}
 	fmt.Println("neither host holds a folder or a process of the session")
+	if err := keyless(ctx, l); err != nil {
+		return err
+	}
 	step("Down, and a look for the secret")
 	if err := l.Down(ctx); err != nil {
 		return err

@@ -5,7 +5,7 @@
 // The package is larger than others because each kind of fault has a way to strike and a
 // judge of its own.
 //
-//	go run ./internal/lab/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-markdown FILE] [-write]
+//	go run ./internal/lab/faults [-seed N] [-runs N] [-only FAULT] [-moment MOMENT] [-short] [-postgres] [-markdown FILE] [-write]
 //
 // # Terms
 //
@@ -36,7 +36,8 @@
 //   - answers: each request of codex's was resolved once, or its approval is
 //     recorded as void or expired; each of our messages reached codex once, as
 //     its journals and the model's own record show; each allowed command had
-//     its effect once;
+//     its effect once; at the moments of the model gateway the model was asked
+//     again at most once;
 //   - the turn ended as codex said, with the text that the model said, or, if
 //     codex was gone, as interrupted or unknown; the session continues with the
 //     same thread, in the same process or, if that ended, in the next;

@@ -69,6 +69,10 @@ type struckWave struct {
 var lively = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
 	"decision under way", "written, not acknowledged", "interrupt just sent", "idle", "closing"}
 
+// tended are those of faults of workers and wires: also those at which codex asks the model
+// through its worker.
+var tended = slices.Concat(lively, gated)
+
 // mortal are the moments at which codex can be ended.
 var mortal = []string{"starting", "message just sent", "mid-stream", "command running", "request open", "two requests open",
 	"decision under way", "decided too late", "written, not acknowledged", "interrupt just sent", "idle"}
@@ -77,19 +81,21 @@ var mortal = []string{"starting", "message just sent", "mid-stream", "command ru
 var torn = []string{"mid-stream", "command running", "request open", "decision under way", "idle"}
 
 var faults = []*fault{
-	{name: "worker killed", whole: true, moments: append(slices.Clone(lively), pointNames()...), short: append([]string{"mid-stream", "decision under way"}, pointNames()...), strike: killWorker},
-	{name: "worker killed, away for 15 s", whole: true, moments: lively, strike: workerAway},
-	{name: "worker stopped in good order", whole: true, moments: lively, short: []string{"mid-stream", "request open"}, strike: stopWorker},
-	{name: "one of two workers paused", whole: true, two: true, moments: lively, short: []string{"mid-stream"}, strike: pauseWorker},
-	{name: "TCP reset", moments: lively, short: []string{"mid-stream", "decision under way"}, strike: resetHost},
-	{name: "TCP silent for 5 s", moments: lively, short: []string{"mid-stream"}, strike: silenceHost(5 * time.Second)},
-	{name: "TCP silent for 30 s", moments: lively, strike: silenceHost(30 * time.Second)},
+	{name: "worker killed", whole: true, moments: slices.Concat(tended, pointNames()), short: append([]string{"mid-stream", "decision under way", gatedStream}, pointNames()...), strike: killWorker},
+	{name: "worker killed, away for 15 s", whole: true, moments: tended, strike: workersAway(15 * time.Second)},
+	{name: "worker killed, away for 5 min", whole: true, rare: true, moments: gated, strike: workersAway(5 * time.Minute)},
+	{name: "worker stopped in good order", whole: true, moments: tended, short: []string{"mid-stream", "request open"}, strike: stopWorker},
+	{name: "one of two workers paused", whole: true, two: true, moments: tended, short: []string{"mid-stream"}, strike: pauseWorker},
+	{name: "TCP reset", moments: tended, short: []string{"mid-stream", "decision under way", gatedStream}, strike: resetHost},
+	{name: "TCP silent for 5 s", moments: tended, short: []string{"mid-stream"}, strike: silenceHost(5 * time.Second)},
+	{name: "TCP silent for 30 s", moments: tended, strike: silenceHost(30 * time.Second)},
 	{name: "TCP silent for 120 s", rare: true, moments: []string{"message just sent", "mid-stream", "request open", "decision under way"}, strike: silenceHost(120 * time.Second)},
-	{name: "sshd's child killed", moments: lively, short: []string{"mid-stream"}, strike: killChild},
-	{name: "sshd restarted", moments: lively, strike: restartSSHD},
-	{name: "Temporal killed", whole: true, moments: lively, short: []string{"mid-stream", "message just sent"}, strike: killTemporal},
-	{name: "Temporal and worker killed", whole: true, moments: lively, strike: killBoth},
-	{name: "network to Temporal cut", whole: true, moments: lively, strike: cutTemporal},
+	{name: "sshd's child killed", moments: tended, short: []string{"mid-stream"}, strike: killChild},
+	{name: "sshd restarted", moments: tended, strike: restartSSHD},
+	{name: "Temporal killed", whole: true, moments: tended, short: []string{"mid-stream", "message just sent"}, strike: killTemporal},
+	{name: "Temporal and worker killed", whole: true, moments: tended, strike: killBoth},
+	{name: "network to Temporal cut", whole: true, moments: tended, strike: cutTemporal},
+	{name: "model restarted", whole: true, moments: gated, short: []string{gatedStream}, strike: restartModel},
 	{name: "codex killed", ends: true, moments: mortal, short: []string{"mid-stream", "decided too late", "written, not acknowledged"}, strike: killCodex},
 	{name: "codex out of memory", ends: true, moments: []string{"mid-stream", "command running", "request open", "idle"}, strike: starveCodex},
 	{name: "host rebooted", ends: true, moments: mortal, short: []string{"mid-stream"}, strike: reboot},
@@ -141,19 +147,6 @@ func killAll(pids []int, sig syscall.Signal) error {
 		}
 	}
 	return errors.Join(errs...)
-}
-
-func workerAway(ctx context.Context, w *struckWave) error {
-	pids, err := w.workerPIDs(ctx)
-	if err != nil {
-		return err
-	}
-	return w.Unsupervised(func() error {
-		w.struck()
-		err := killAll(pids, syscall.SIGKILL)
-		scenario.Sleep(ctx, 15*time.Second)
-		return err
-	})
 }
 
 func killTemporal(ctx context.Context, w *struckWave) error {

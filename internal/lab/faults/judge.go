@@ -58,6 +58,7 @@ func (r *run) judge(ctx context.Context, res *scenario.Result) error {
 	r.judgeAnswers(res, read, d)
 	r.judgeMessages(res, read, d)
 	r.judgeTurns(res, read, d)
+	r.judgeAsked(res, d.View.ThreadID)
 	if p := r.moment.point; p != nil {
 		p.behind(r, res, whole, entries, d)
 	}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab/pgcluster"
 	"fairlead.dev/fairlead/internal/lab/scenario"
 )
 
@@ -25,6 +26,8 @@ type options struct {
 	write    bool   // write the storm matrix to its file
 	out      io.Writer
 
+	cluster *pgcluster.Cluster // where stacks keep everything; nil: each in a file
+
 	script string // the model's script; empty: the default
 	codex  string // the package that is brought to hosts; empty: the real one
 }
@@ -34,13 +37,34 @@ func main() {
 	flag.Uint64Var(&o.seed, "seed", 0, "what decides the schedule (0: a new one)")
 	flag.IntVar(&o.runs, "runs", 200, "how many runs at least, and each row of seeds and snapshots once for every 200 of them")
 	flag.StringVar(&o.only, "only", "", "only this `fault`; \"seeds\" or \"seeds: FAULT\" for those of seeds, likewise \"snapshots\" and \"storms\"")
-	flag.StringVar(&o.moment, "moment", "", "only this `moment`, or step of a seed or a snapshot, or phase that is struck by a storm")
+	flag.StringVar(&o.moment, "moment", "", "only this `moment` (gateway: those that begin with it), or step of a seed or a snapshot, or phase that is struck by a storm")
 	flag.IntVar(&o.nth, "nth", -1, "only the n-th wave of the fault")
 	flag.BoolVar(&o.short, "short", false, "a few runs of each quick kind of fault")
 	flag.StringVar(&o.markdown, "markdown", "", "`file` to write the matrix to, as Markdown")
 	flag.BoolVar(&o.write, "write", false, "write the matrix of storms to "+stormFile)
+	postgres := flag.Bool("postgres", false, "on Temporal with PostgreSQL, as a platform team has it")
 	flag.Parse()
-	scenario.Main("faults", func(ctx context.Context) error { return tryWhatIsAsked(ctx, o) })
+	scenario.Main("faults", func(ctx context.Context) error {
+		if *postgres {
+			return onPostgres(ctx, o)
+		}
+		return tryWhatIsAsked(ctx, o)
+	})
+}
+
+// onPostgres runs what is asked on a cluster of its own.
+func onPostgres(ctx context.Context, o options) (err error) {
+	if o.repo, err = o.repository(); err != nil {
+		return err
+	}
+	if o.cluster, err = pgcluster.New(ctx, o.repo); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, o.cluster.Close()) }()
+	if err := o.cluster.Prepare(ctx); err != nil {
+		return fmt.Errorf("prepare a cluster: %w", err)
+	}
+	return tryWhatIsAsked(ctx, o)
 }
 
 // tryWhatIsAsked runs what -only selects: a fault on sessions, or rows of seeds
@@ -57,7 +81,9 @@ func tryWhatIsAsked(ctx context.Context, o options) error {
 		err = tryAll(ctx, o)
 	}
 	for _, k := range kinds {
-		if o.only == "" || k.names(o.only) {
+		// A moment that is none of its steps was asked for.
+		skip := o.only == "" && o.moment != "" && !slices.ContainsFunc(k.rows, func(r row) bool { return o.wants(k, r, max(o.nth, 0)) })
+		if (o.only == "" || k.names(o.only)) && !skip {
 			err = errors.Join(err, tryRows(ctx, o, k))
 		}
 	}
@@ -69,6 +95,12 @@ func (o options) command() string {
 	text := fmt.Sprintf("go run ./internal/lab/faults -seed %d", o.seed)
 	if o.only != "" {
 		text += fmt.Sprintf(" -only %q", o.only)
+	}
+	if o.moment != "" {
+		text += fmt.Sprintf(" -moment %q", o.moment)
+	}
+	if o.cluster != nil {
+		text += " -postgres"
 	}
 	if o.short {
 		return text + " -short"

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"syscall"
 	"time"
 
-	"fairlead.dev/fairlead/internal/lab/scenario"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -33,7 +33,7 @@ type moment struct {
 }
 
 // moments are in the order of the matrix.
-var moments = append([]*moment{
+var moments = slices.Concat([]*moment{
 	{name: "starting", spread: 2 * time.Second, before: doNothing, act: startAndSpeak, after: completes(1), let: openGate},
 	{name: "message just sent", spread: 300 * time.Millisecond, before: started, act: speak, after: completes(2), let: openGate},
 	{name: "mid-stream", spread: 300 * time.Millisecond, before: streaming, act: openGate, after: completes(1), let: openGate},
@@ -46,7 +46,7 @@ var moments = append([]*moment{
 	{name: "interrupt just sent", spread: 300 * time.Millisecond, before: streaming, act: interrupt, after: interrupted, let: openGate},
 	{name: "idle", before: quietly, after: goesOn, let: doNothing, quiet: true},
 	{name: "closing", spread: 500 * time.Millisecond, before: quietly, act: closeIt, after: doNothing, let: doNothing, quiet: true, closes: true},
-}, points...)
+}, gatedMoments, points)
 
 func doNothing(context.Context, *run) error { return nil }
 
@@ -87,10 +87,7 @@ func streaming(ctx context.Context, r *run) error {
 	if err := r.send(ctx, r.streams()); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, scenario.Patience)
-	defer cancel()
-	_, err := r.Model.AwaitWaiting(ctx, r.id)
-	return err
+	return r.waitsAtGate(ctx)
 }
 
 func openGate(_ context.Context, r *run) error {

@@ -70,7 +70,7 @@ func newWave(o options, f *fault, nth int, names []string) (wave, error) {
 		if m == nil {
 			return w, fmt.Errorf("fault %s has a moment %q that there is not", f.name, name)
 		}
-		if o.moment == "" || strings.EqualFold(o.moment, name) {
+		if o.moment == "" || strings.EqualFold(o.moment, name) || strings.HasPrefix(name, strings.ToLower(o.moment)+", ") {
 			w.moments = append(w.moments, m)
 		}
 	}

@@ -83,6 +83,6 @@ rules:
   - - say: It takes a while.
     - shell: {cmd: 'echo long >>effects.txt; while [ ! -e go ]; do sleep 0.2; done; echo it ended', yield: 20s}
   - say: 'After a while {{ trim .LastToolOutput }} for {{ index .Match 1 }}.'
-- name: hello
+%[2]s- name: hello
   reply: 'You said: {{ .LastUser }}'
-`, words)
+`, words, gatewayScript)

@@ -46,7 +46,14 @@ type host struct {
 }
 
 func newStage(ctx context.Context, o options, workers int, say func(string, ...any)) (*stage, error) {
-	l, err := lab.New(ctx, lab.Options{Repo: o.repo, Script: []byte(cmp.Or(o.script, script)), Codex: o.codex, Workers: workers})
+	repo := o.repo
+	if o.cluster != nil {
+		var err error
+		if repo, err = o.cluster.Stage(ctx); err != nil {
+			return nil, err
+		}
+	}
+	l, err := lab.New(ctx, lab.Options{Repo: repo, Script: []byte(cmp.Or(o.script, script)), Codex: o.codex, Workers: workers})
 	if err != nil {
 		return nil, err
 	}

@@ -69,7 +69,7 @@ func (t *talk) Data(r io.Reader) error {
 	if err != nil {
 		return err
 	}
-	x := t.m.next()
+	x := t.m.next("")
 	if x.Status != 0 {
 		return &smtp.SMTPError{Code: x.Status, EnhancedCode: smtp.EnhancedCode{x.Status / 100, 3, 0}, Message: "not now"}
 	}

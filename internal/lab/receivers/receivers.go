@@ -3,7 +3,6 @@
 package receivers
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +13,8 @@ import (
 // A Fault is what a receiver does with the next messages.
 type Fault struct {
 	Status int // of HTTP; for mail, the SMTP code
+	// After is the header Retry-After of a Status.
+	After string
 	// Body is what Slack answers in place of ok.
 	Body string
 	// Hold, if set, is waited for after the message was taken and before it is answered. Taken is
@@ -24,6 +25,8 @@ type Fault struct {
 	Cut bool
 	// Times is how often; 0 means always.
 	Times int
+	// Only is how the paths of the requests end that it is for; empty means all.
+	Only string
 }
 
 // faults are of one receiver.
@@ -39,10 +42,11 @@ func (f *faults) Fail(x *Fault) {
 	f.now = x
 }
 
-func (f *faults) next() Fault {
+// next returns the fault of a request; a mail has no path.
+func (f *faults) next(path string) Fault {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.now == nil {
+	if f.now == nil || !strings.HasSuffix(path, f.now.Only) {
 		return Fault{}
 	}
 	x := *f.now
@@ -75,6 +79,9 @@ func (x Fault) answer(w http.ResponseWriter) bool {
 		w.Header().Set("Location", "/elsewhere")
 		w.WriteHeader(x.Status)
 	case x.Status != 0:
+		if x.After != "" {
+			w.Header().Set("Retry-After", x.After)
+		}
 		w.WriteHeader(x.Status)
 	default:
 		return false
@@ -104,13 +111,19 @@ func NewWebhook() *HTTP {
 
 func newHTTP(ok func(http.ResponseWriter, Got, Fault)) *HTTP {
 	h := &HTTP{}
-	h.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h.Server = httptest.NewServer(h.takes(ok))
+	return h
+}
+
+// takes returns the handler of a receiver.
+func (h *HTTP) takes(ok func(http.ResponseWriter, Got, Fault)) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 		if err != nil {
 			return
 		}
 		g := Got{Header: r.Header.Clone(), Path: r.URL.Path, Body: body}
-		x := h.next()
+		x := h.next(g.Path)
 		if x.Status == 0 && x.Body == "" { // it takes the message
 			h.mu.Lock()
 			h.got = append(h.got, g)
@@ -119,8 +132,7 @@ func newHTTP(ok func(http.ResponseWriter, Got, Fault)) *HTTP {
 		if !x.answer(w) {
 			ok(w, g, x)
 		}
-	}))
-	return h
+	})
 }
 
 // Got returns what was taken so far.
@@ -128,27 +140,4 @@ func (h *HTTP) Got() []Got {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return append([]Got(nil), h.got...)
-}
-
-// NewSlack starts a Slack Web API that knows chat.postMessage. token is the bot's.
-func NewSlack(token string) *HTTP {
-	return newHTTP(func(w http.ResponseWriter, g Got, x Fault) {
-		w.Header().Set("Content-Type", "application/json")
-		form := Form(g)
-		say := func(v map[string]any) { _ = json.NewEncoder(w).Encode(v) }
-		switch {
-		case x.Body != "":
-			_, _ = io.WriteString(w, x.Body)
-		case strings.TrimPrefix(g.Header.Get("Authorization"), "Bearer ") != token && form.Get("token") != token:
-			say(map[string]any{"ok": false, "error": "invalid_auth"})
-		case !strings.HasSuffix(g.Path, "/chat.postMessage"):
-			say(map[string]any{"ok": false, "error": "unknown_method"})
-		case form.Get("channel") == "":
-			say(map[string]any{"ok": false, "error": "channel_not_found"})
-		case form.Get("text") == "":
-			say(map[string]any{"ok": false, "error": "no_text"})
-		default:
-			say(map[string]any{"ok": true, "channel": form.Get("channel"), "ts": "1700000000.000100", "message": map[string]any{"text": form.Get("text")}})
-		}
-	})
 }

@@ -65,6 +65,8 @@ func (p plan) perform(ctx context.Context, st *stream, interrupt func(int) error
 			usage = a.Usage
 		case a.Served != "":
 			st.served = a.Served
+		case a.Limits != nil:
+			st.limits = a.Limits
 		}
 	}
 	slices.SortStableFunc(st.after, func(a, b interruption) int { return a.deltas - b.deltas })

@@ -88,7 +88,7 @@ func (p *program) compileRule(r Rule, i int) (rule, error) {
 func (p *program) compileAction(a Action, before []Action) error {
 	set := 0
 	for _, is := range []bool{a.Say != nil, a.Think != nil, a.Shell != nil, a.Patch != "", a.Call != nil,
-		a.Wait != nil, a.Pause != 0, a.Fail != nil, a.Usage != nil, a.Served != ""} {
+		a.Wait != nil, a.Pause != 0, a.Fail != nil, a.Usage != nil, a.Served != "", a.Limits != nil} {
 		if is {
 			set++
 		}

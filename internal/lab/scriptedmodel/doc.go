@@ -56,6 +56,7 @@
 //	fail:   kind | {kind, times, after, code, message, resets_in}
 //	usage:  {input, cached, output, reasoning}     tokens to report
 //	served: model    the model that answers in place of the one that was asked for
+//	limits: {used, minutes, resets_in}     what the account of the login has used of a window
 //
 // Consecutive tool actions of one step are called together, in whichever of
 // codex's two dialects the request offers: function calls (exec_command,

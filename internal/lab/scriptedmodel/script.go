@@ -59,6 +59,8 @@ type Action struct {
 	Usage *Usage        `yaml:"usage"`
 	// Served is the model that answers in place of the one that was asked for.
 	Served string `yaml:"served"`
+	// Limits is what the account of the login has used, as ChatGPT's backend reports it.
+	Limits *Limits `yaml:"limits"`
 }
 
 // Text is a streamed text. A Pace of zero means the script's.
@@ -110,6 +112,13 @@ type Usage struct {
 	Cached    int `yaml:"cached"`
 	Output    int `yaml:"output"`
 	Reasoning int `yaml:"reasoning"`
+}
+
+// Limits is the use of one window of an account.
+type Limits struct {
+	Used     int           `yaml:"used"`    // percent
+	Minutes  int           `yaml:"minutes"` // length of the window
+	ResetsIn time.Duration `yaml:"resets_in"`
 }
 
 // Say is the action that streams a message.

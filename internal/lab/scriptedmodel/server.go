@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -77,6 +78,21 @@ func (s *Server) Start(address string) error {
 	s.url = "http://" + l.Addr().String()
 	s.wg.Go(func() { _ = s.http.Serve(l) }) // always an error; after Close the expected one
 	return nil
+}
+
+// Restart cuts all connections, listens to nobody while away runs, and then listens at the same
+// address again. Gates, failures and the record stay.
+func (s *Server) Restart(away func()) error {
+	s.mu.Lock()
+	old, url := s.http, s.url
+	s.http = nil
+	s.mu.Unlock()
+	if old == nil {
+		return errors.New("scripted model: restarted before it was started")
+	}
+	err := old.Close()
+	away()
+	return errors.Join(err, s.Start(strings.TrimPrefix(url, "http://")))
 }
 
 // URL returns the address of a started server, without a path.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 	"unicode"
 )
@@ -21,6 +22,7 @@ type stream struct {
 	model string
 	// served, if set, is the model that answers in place of model.
 	served string
+	limits *Limits
 	pace   time.Duration
 
 	seq    int
@@ -56,6 +58,11 @@ func (s *stream) begin() error {
 	s.w.Header().Set("Cache-Control", "no-store")
 	if s.served != "" {
 		s.w.Header().Set("OpenAI-Model", s.served)
+	}
+	if l := s.limits; l != nil {
+		s.w.Header().Set("X-Codex-Primary-Used-Percent", strconv.Itoa(l.Used))
+		s.w.Header().Set("X-Codex-Primary-Window-Minutes", strconv.Itoa(l.Minutes))
+		s.w.Header().Set("X-Codex-Primary-Reset-At", strconv.FormatInt(time.Now().Add(l.ResetsIn).Unix(), 10))
 	}
 	s.w.WriteHeader(http.StatusOK)
 	return s.event("response.created", map[string]any{"response": s.response("in_progress")})

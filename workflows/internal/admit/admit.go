@@ -22,9 +22,6 @@ import (
 	"fairlead.dev/fairlead/workflows/internal/kit"
 )
 
-// KeptFor is how old a command may be that Temporal kept while no worker was up.
-const KeptFor = 24 * time.Hour
-
 // Judges reports whether this run of a workflow was begun by code that judges commands.
 func Judges(ctx workflow.Context) bool {
 	return authority.Version(ctx) >= 1
@@ -148,7 +145,7 @@ func (d *Door) judged(name string, verb access.Verb, value converter.RawValue, p
 	case auth == nil && authority.ByWorker(name, value):
 		return d.sent(k, plain)
 	}
-	return k.Judge(d.command(command.Signal, name, verb, value.Payload().GetData(), KeptFor))
+	return k.Judge(d.command(command.Signal, name, verb, value.Payload().GetData(), command.KeptFor))
 }
 
 // digestOf identifies a command to a workflow. A run that is reset can meet the verdicts that

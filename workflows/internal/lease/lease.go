@@ -113,6 +113,8 @@ type Release struct {
 	Proven time.Time `json:"proven,omitzero"`
 	// Use, to a seed, is what the holder saw of the use of its account.
 	Use *protocol.SeedUse `json:"use,omitempty"`
+	// Served, to a seed, is what the model gateway did for the holder since it was granted the seed.
+	Served *protocol.ModelUse `json:"served,omitempty"`
 }
 
 // Report tells a seed what its holder observed.
@@ -148,6 +150,8 @@ type Granted struct {
 	Policy     string             `json:"policy,omitempty"` // of the seed
 	Amend      bool               `json:"amend,omitempty"`
 	Bounds     *protocol.Ceiling  `json:"bounds,omitempty"` // of the seed
+	// Credentials is the seed's default of how sessions get its credential.
+	Credentials string `json:"credentials,omitempty"`
 	// Free is the seed that a pool would lend now; nothing is lent.
 	Free string `json:"free,omitempty"`
 }

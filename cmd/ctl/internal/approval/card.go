@@ -44,6 +44,8 @@ func (c card) headline() string {
 		what = fmt.Sprintf("to change %d files", len(ap.Changes))
 	case ap.Network != "":
 		what = "to reach " + ap.Network
+	case ap.Kind == "budget":
+		return "the session asks for a higher budget"
 	case what == "":
 		what = ap.Kind
 	}

@@ -40,11 +40,15 @@ func signing(a *core.App, approval *cobra.Command) *cobra.Command {
 // sign signs a decision if --sign-with or the session's policy asks for it.
 func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *protocol.Approval, d *protocol.Decide) error {
 	with := a.SignWith
+	conf, err := a.Config()
+	if err != nil {
+		return err
+	}
+	risky := asked != nil && asked.Ruling != nil && asked.Ruling.Risk == protocol.RiskHigh
+	if with == "" && risky {
+		with = conf.SignWith // which may be a FIDO key
+	}
 	if with == "" && asked != nil && asked.Signed {
-		conf, err := a.Config()
-		if err != nil {
-			return err
-		}
 		with = conf.SignWith
 		if _, program := access.TokenName(d.By); with == "" && conf.Authority == config.AuthorityRequired && !program {
 			with = config.LoginKey // as for commands
@@ -81,6 +85,7 @@ func sign(ctx context.Context, a *core.App, t *conn.Conn, doing string, asked *p
 		return core.Usage("%s: sign with %s: %v", doing, with, err).Because(err)
 	}
 	d.Signature = string(armored)
+	d.Touched = risky && !asked.Signed && conf.Authority == config.AuthorityRequired && sshsig.ByTouch(key.PublicKey())
 	return nil
 }
 

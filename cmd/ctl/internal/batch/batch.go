@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
@@ -117,20 +116,10 @@ func startBatch(ctx context.Context, a *core.App, t *conn.Conn, id string, b *Lo
 	if err != nil {
 		return false, err
 	}
-	start := batchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
+	start := flows.BatchStart(id, enums.WORKFLOW_ID_REUSE_POLICY_REJECT_DUPLICATE)
 	k.Mark(&start)
 	_, err = t.Start(ctx, "start batch "+id, start, protocol.TypeBatch, batch.Input{ID: id, Spec: spec, By: core.Person()})
 	return k.Ours(ctx, t.Conn, err)
-}
-
-func batchStart(id string, reuse enums.WorkflowIdReusePolicy) client.StartWorkflowOptions {
-	return client.StartWorkflowOptions{
-		ID: protocol.BatchID(id), TaskQueue: protocol.TaskQueue,
-		WorkflowIDReusePolicy:                    reuse,
-		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            "batch " + id,
-	}
 }
 
 func checkCommand(a *core.App) *cobra.Command {
@@ -325,7 +314,7 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 			if err != nil {
 				return err
 			}
-			if err := retryBatch(c.Context(), t, v, protocol.RetryBatch{By: core.Person(), Rest: rest}); err != nil {
+			if err := t.RetryBatch(c.Context(), v, protocol.RetryBatch{By: core.Person(), Rest: rest}); err != nil {
 				return err
 			}
 			if detach {
@@ -337,36 +326,6 @@ alone. What failed may have had effects: see ` + "`ctl batch show`" + ` and the 
 	c.Flags().BoolVar(&rest, "rest", false, "also items that were cancelled or never started")
 	c.Flags().BoolVar(&detach, "detach", false, "do not wait for its end")
 	return c
-}
-
-func retryBatch(ctx context.Context, t *conn.Conn, v protocol.BatchView, r protocol.RetryBatch) error {
-	doing := "retry batch " + v.ID
-	there := v.Failed
-	if r.Rest && protocol.BatchOver(v.State) {
-		there += v.Cancelled + v.Queued
-	}
-	switch {
-	case v.State == protocol.BatchStopping || v.State == protocol.BatchCancelling:
-		return core.Refused("%s: it is %s", doing, v.State).Hinted("wait for its end: `ctl batch show %s --follow`", v.ID)
-	case there == 0:
-		return core.Refused("%s: none of its items failed", doing)
-	case !protocol.BatchOver(v.State):
-		return t.Signal(ctx, doing, protocol.BatchID(v.ID), protocol.SignalRetryBatch, r)
-	}
-	var end batch.End
-	if err := t.Result(ctx, doing, t.GetWorkflow(ctx, protocol.BatchID(v.ID), ""), conn.AnswerWait, &end); err != nil {
-		return err
-	}
-	start := batchStart(v.ID, enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE)
-	was, _, err := t.ClaimOf(ctx, doing, protocol.BatchID(v.ID))
-	if err != nil {
-		return err
-	}
-	if was != nil { // the first run's --key still names this batch
-		start.Memo = map[string]any{protocol.MemoClaim: *was}
-	}
-	_, err = t.Start(ctx, doing, start, protocol.TypeBatch, batch.Input{ID: v.ID, Spec: end.Spec, By: v.By, Origin: v.Origin, Carry: end.State, Retry: &r})
-	return err
 }
 
 func setCommand(a *core.App) *cobra.Command {
@@ -382,16 +341,12 @@ func setCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			v, err := t.Batch(c.Context(), "set", args[0])
-			if err == nil && protocol.BatchOver(v.State) {
-				err = core.Refused("set batch %s: it has ended (%s)", v.ID, v.State)
-			}
 			if err == nil {
-				err = t.Signal(c.Context(), "set batch "+v.ID, protocol.BatchID(v.ID), protocol.SignalSetBatch, protocol.SetBatch{By: core.Person(), Window: window})
+				v, err = t.SetBatch(c.Context(), v, protocol.SetBatch{By: core.Person(), Window: window})
 			}
 			if err != nil {
 				return err
 			}
-			v.Window = window
 			return a.Print().Show(v, func(p *core.Printer) { p.Printf("batch %s: %d at a time\n", v.ID, window) })
 		},
 	}

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/internal/dial"
 	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/cmd/internal/traces"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/stack"
@@ -110,6 +111,11 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	}
 	opts.Logger = temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))
 	opts.Identity = "ctl@" + core.Hostname()
+	spans, err := openTraces(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	opts.Interceptors = append(spans.Interceptors(), opts.Interceptors...)
 	ctx, cancel := context.WithTimeout(ctx, min(connectWait, a.Wait(connectWait)))
 	defer cancel()
 	c, err := client.DialContext(ctx, opts)
@@ -136,6 +142,31 @@ func Open(ctx context.Context, a *core.App) (*Conn, error) {
 	t.Address, t.Namespace, t.From = opts.HostPort, opts.Namespace, from
 	return t, t.maySend(ctx)
 }
+
+// openTraces begins to record traces if the config asks for them. The spans that wait are sent when
+// ctl ends.
+func openTraces(ctx context.Context, a *core.App) (*traces.Traces, error) {
+	conf, err := a.Config()
+	if err != nil {
+		return nil, err
+	}
+	spans, err := traces.Open(ctx, conf.Traces, "fairlead-ctl", nil)
+	if err != nil {
+		return nil, core.Usage("%v", err)
+	}
+	if spans == nil {
+		return nil, nil
+	}
+	a.OnClose(closer(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), spansWait)
+		defer cancel()
+		spans.Close(ctx)
+	}))
+	return spans, nil
+}
+
+// spansWait bounds sending the last spans.
+const spansWait = 2 * time.Second
 
 // wantsTLS reports whether a server answered, but not in the clear.
 func wantsTLS(err error) bool {

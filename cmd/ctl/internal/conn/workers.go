@@ -1,7 +1,6 @@
 package conn
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,6 +125,27 @@ const maxHints = 64
 // that polls the queue and that ctl may ask. If none answers, it returns any other worker,
 // because all share the store.
 func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Client, error) {
+	s := &search{app: a, queue: queue}
+	c, err := s.find(ctx, t)
+	if c == nil && s.other != nil {
+		return s.other, nil
+	}
+	return c, err
+}
+
+// WorkerServing is WorkerOf, but returns no other worker.
+func WorkerServing(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Client, error) {
+	s := &search{app: a, queue: queue}
+	c, err := s.find(ctx, t)
+	if c == nil && s.other != nil {
+		return nil, core.NewError(core.ExitUnreachable, api.ErrElsewhere, "reach a worker of zone %s: only others answer", protocol.ZoneOf(queue)).Hinted("`ctl status` shows the workers of a zone")
+	}
+	return c, err
+}
+
+// find returns a worker of the queue. Without one it returns an error, and other may be set.
+func (s *search) find(ctx context.Context, t *Conn) (*api.Client, error) {
+	a, queue := s.app, s.queue
 	conf, err := a.Config()
 	if err != nil {
 		return nil, err
@@ -142,7 +162,6 @@ func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Cli
 	case err != nil && !errors.Is(err, stack.ErrNone):
 		return nil, stackFailure(err)
 	}
-	s := &search{app: a, queue: queue}
 	for _, endpoint := range endpoints {
 		if c := s.try(ctx, endpoint, apiClient); c != nil {
 			return c, nil
@@ -154,11 +173,14 @@ func WorkerOf(ctx context.Context, a *core.App, t *Conn, queue string) (*api.Cli
 		}
 	}
 	if s.other != nil {
-		return s.other, nil
+		return nil, s.failure()
 	}
 	for _, endpoint := range t.apisOf(ctx, protocol.TaskQueueOf(conf.Zone)) {
-		if c := s.try(ctx, endpoint, hinted); c != nil || s.other != nil {
-			return cmp.Or(c, s.other), nil
+		if c := s.try(ctx, endpoint, hinted); c != nil {
+			return c, nil
+		}
+		if s.other != nil {
+			break
 		}
 	}
 	return nil, s.failure()
@@ -201,7 +223,7 @@ func APIFailure(doing string, err error) error {
 		code = core.ExitUsage
 	case api.ErrNotFound:
 		code = core.ExitNotFound
-	case api.ErrUnauthorized, api.ErrStore, api.ErrIssuer:
+	case api.ErrUnauthorized, api.ErrStore, api.ErrIssuer, api.ErrUnreachableHost, api.ErrElsewhere, api.ErrBusy:
 		code = core.ExitUnreachable
 	case api.ErrRefused, api.ErrForbidden:
 		code = core.ExitRefused

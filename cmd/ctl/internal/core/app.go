@@ -31,6 +31,7 @@ type Flags struct {
 
 // An App is one run of ctl.
 type App struct {
+	Name     string // the name of the program in its texts; see Called
 	In       io.Reader
 	Out, Err io.Writer // of a program: made by Screen
 	Flags    Flags
@@ -53,7 +54,7 @@ type App struct {
 // Behind returns a ctl with the same flags that asks nothing and prints nothing, for what runs
 // behind a screen. Its caller closes it.
 func (a *App) Behind() *App {
-	b := &App{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Flags: a.Flags, SignWith: a.SignWith, Began: a.Began}
+	b := &App{Name: a.Name, In: strings.NewReader(""), Out: io.Discard, Err: io.Discard, Flags: a.Flags, SignWith: a.SignWith, Began: a.Began}
 	b.Flags.NoInput = true
 	return b
 }
@@ -64,7 +65,7 @@ func (a *App) Print() *Printer { return NewPrinter(a.Out, a.Flags.Output == "jso
 // Note writes a message to standard error, cleaned, unless -q is given.
 func (a *App) Note(format string, args ...any) {
 	if !a.Flags.Quiet {
-		fmt.Fprintln(a.Err, Clean(fmt.Sprintf(format, args...)))
+		fmt.Fprintln(a.Err, Clean(a.Called(fmt.Sprintf(format, args...))))
 	}
 }
 

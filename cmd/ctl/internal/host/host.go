@@ -3,7 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"fmt"
 	"net"
 	"path/filepath"
@@ -16,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -23,7 +23,7 @@ import (
 func Command(a *core.App) *cobra.Command {
 	return core.Group("host", "the machines that sessions run on",
 		addCommand(a), listCommand(a), showCommand(a), removeCommand(a),
-		checkCommand(a), provisionCommand(a), execCommand(a),
+		checkCommand(a), provisionCommand(a), execCommand(a), tunnelCommand(a),
 		cordonCommand(a, "cordon", "let no new session onto a host", true),
 		cordonCommand(a, "uncordon", "let new sessions onto a host again; ends a drain", false),
 		drainCommand(a), setCommand(a), importCommand(a), exportCommand(a))
@@ -100,7 +100,7 @@ func (f hostFlags) put(args []string) (protocol.PutHost, error) {
 		}
 	}
 	for _, key := range f.hostKeys {
-		if err := checkHostKey(key); err != nil {
+		if err := flows.CheckHostKey(key); err != nil {
 			return put, err
 		}
 	}
@@ -118,31 +118,6 @@ func (f hostFlags) put(args []string) (protocol.PutHost, error) {
 		put.Spec.User, put.Spec.Address, put.Spec.Port, err = parseAddress(args[1])
 	}
 	return put, err
-}
-
-// checkHostKey refuses what cannot be pinned.
-func checkHostKey(key string) error {
-	bad := func(why string) error {
-		return core.Usage("--host-key %q %s", key, why).
-			Hinted("'type base64' as in known_hosts, or SHA256:… as ssh-keygen -l prints; `ssh-keyscan ADDRESS` prints keys, compare the fingerprint with one you trust")
-	}
-	if sum, ok := strings.CutPrefix(key, "SHA256:"); ok {
-		raw, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(sum, "="))
-		if err != nil || len(raw) != 32 {
-			return bad("is not a fingerprint: it must be 43 letters of base64")
-		}
-		return nil
-	}
-	fields := strings.Fields(key)
-	if len(fields) < 2 {
-		return bad("is neither a key nor a fingerprint")
-	}
-	// A binary key begins with the length and name of its type.
-	blob, err := base64.StdEncoding.DecodeString(fields[1])
-	if err != nil || len(blob) < 4+len(fields[0]) || string(blob[4:4+len(fields[0])]) != fields[0] {
-		return bad("is not a key: its base64 part is invalid, cut off, or of another type")
-	}
-	return nil
 }
 
 // parseAddress parses [USER@]ADDRESS[:PORT], IPv6 in brackets.

@@ -160,7 +160,7 @@ func readInventory(ctx context.Context, a *core.App, path string, f importFlags)
 	}
 	a.Note("%s: read as %s, %s; hosts: %d", core.Clean(name), file.Format, how, len(file.Hosts))
 	for _, w := range file.Warnings {
-		fmt.Fprintf(a.Err, "ctl: %s: %s\n", core.Clean(name), core.Clean(w.String()))
+		fmt.Fprintf(a.Err, "%s: %s: %s\n", a.Program(), core.Clean(name), core.Clean(w.String()))
 	}
 	return file, nil
 }

@@ -48,7 +48,7 @@ func checkCommand(a *core.App) *cobra.Command {
 			})
 			if err == nil && !out.OK {
 				if a.Flags.Output != "json" {
-					fmt.Fprintf(a.Err, "ctl: host %s cannot run sessions (see above)\n", args[0])
+					fmt.Fprintf(a.Err, "%s: host %s cannot run sessions (see above)\n", a.Program(), args[0])
 				}
 				return core.ExitStatus(core.ExitFailed)
 			}

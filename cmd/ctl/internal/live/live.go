@@ -13,6 +13,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/payload"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -115,7 +116,9 @@ func FreshenAll(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.
 					freshen(&v, live, trouble)
 				}
 				list[i] = v
+				return nil
 			}
+			t.MarkLeft(&list[i])
 			return nil
 		})
 	}
@@ -135,6 +138,9 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protoco
 			v.State, v.Waits, v.Error, v.UpdatedAt = kept.State, "", kept.Error, kept.UpdatedAt
 		}
 	}
+	if err == nil && !flows.HasEnded(v.State) && t.MarkLeft(&v) {
+		return v, nil
+	}
 	if err == nil && goesOn(v.State) {
 		live, trouble := Now(ctx, a, t, id)
 		freshen(&v, live, trouble)
@@ -146,6 +152,8 @@ func Session(ctx context.Context, a *core.App, t *conn.Conn, id string) (protoco
 	if kerr != nil {
 		return v, err
 	}
-	a.Note("no worker answers: this is what Temporal keeps")
+	if !t.MarkLeft(&kept) {
+		a.Note("no worker answers: this is what Temporal keeps")
+	}
 	return kept, nil
 }

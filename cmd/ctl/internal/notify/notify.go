@@ -20,7 +20,7 @@ import (
 
 // Command is `ctl notify`.
 func Command(a *core.App) *cobra.Command {
-	return core.Group("notify", "who is told what, and whether it arrived", testCommand(a), logCommand(a), rulesCommand(a), keysCommand(a))
+	return core.Group("notify", "who is told what, and whether it arrived", testCommand(a), logCommand(a), rulesCommand(a), keysCommand(a), linkCommand(a))
 }
 
 func zoneFlag(c *cobra.Command, zone *string) {
@@ -42,8 +42,9 @@ func logCommand(a *core.App) *cobra.Command {
 	var zone, state, session string
 	c := &cobra.Command{
 		Use: "log", Short: "what people were told, and what not and why", Args: cobra.NoArgs,
-		Long: `Lists the notices that wait and the newest 300 that are done, the oldest first. A notice is one
-event for one person by one channel. Its state is pending; sent (the receiving server took it); failed
+		Long: `Lists the notices that wait and the newest 300 that are done, the oldest first. Of those that are
+done, what failed or is unknown stays longer than what arrived. A notice is one event for one person
+by one channel. Its state is pending; sent (the receiving server took it); failed
 (it was not delivered, and is not tried again); suppressed (it was not to be sent); or unknown (the
 receiving server may have taken it, and it is not sent again, because it might come twice).`,
 		Example: "  ctl notify log\n  ctl notify log --only failed -o json",

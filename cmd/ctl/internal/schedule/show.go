@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 	enums "go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
@@ -92,9 +91,6 @@ func listCommand(a *core.App) *cobra.Command {
 	}
 }
 
-// mostFilledIn bounds what one backfill starts.
-const mostFilledIn = 500
-
 func backfillCommand(a *core.App) *cobra.Command {
 	var from, to, overlap string
 	c := &cobra.Command{
@@ -126,55 +122,22 @@ the other, whether or not it did so then. What is begun has the ids of those tim
 }
 
 func backfill(ctx context.Context, a *core.App, t *conn.Conn, name, from, to string, overlap enums.ScheduleOverlapPolicy) error {
-	doing := "backfill schedule " + name
-	h, d, err := schedules.Describe(ctx, t.Conn, doing, name)
+	by, err := t.By(ctx, "backfill schedule "+name)
 	if err != nil {
 		return err
 	}
-	tz := "UTC"
-	if d.Schedule.Spec != nil && d.Schedule.Spec.TimeZoneName != "" {
-		tz = d.Schedule.Spec.TimeZoneName
+	h := schedules.Hand{Conn: t.Conn, By: by, Person: core.Person()}
+	plan, err := h.PlanBackfill(ctx, name, from, to, overlap)
+	if err == nil {
+		err = h.Backfill(ctx, plan)
 	}
-	loc, err := schedules.Location(tz)
 	if err != nil {
 		return err
 	}
-	start, err := schedules.ParseMoment("--from", from, loc)
-	if err != nil {
-		return err
-	}
-	end, err := schedules.ParseMoment("--to", to, loc)
-	switch {
-	case err != nil:
-		return err
-	case end.Before(start):
-		return core.Usage("--to %s is before --from %s", to, from)
-	case end.After(time.Now()):
-		return core.Usage("--to %s is in the future", to).Hinted("future times need no backfill: the schedule begins them itself")
-	}
-	ctx, cancel := a.Bounded(ctx, conn.AnswerWait)
-	defer cancel()
-	times, err := schedules.TimesOf(ctx, t.Conn, doing, name, start, end)
-	if err != nil {
-		return err
-	}
-	if n := len(times); n == 0 {
-		return core.Usage("%s: none of its times is between %s and %s", doing, start.Format(time.RFC3339), end.Format(time.RFC3339))
-	} else if n > mostFilledIn {
-		return core.Usage("%s: %d of its times are between --from and --to; at most %d are filled in at once", doing, n, mostFilledIn)
-	}
-	about := fmt.Sprintf("from %s to %s, %d times, overlap %s", start.Format(time.RFC3339), end.Format(time.RFC3339), len(times), schedules.OverlapWord(overlap))
-	if err := onRecord(ctx, t, doing, name, schedules.NoteOf(t.Conn, d.Memo).Zone, protocol.ScheduleBackfill, about); err != nil {
-		return err
-	}
-	err = h.Backfill(ctx, client.ScheduleBackfillOptions{Backfill: []client.ScheduleBackfill{{Start: start, End: end, Overlap: overlap}}})
-	if err := schedules.Explain(ctx, t.Conn, doing, err); err != nil {
-		return err
-	}
-	return a.Print().Show(map[string]any{"name": name, "times": times}, func(p *core.Printer) {
-		p.Printf("schedule %s: %d begin now, for\n", name, len(times))
-		for _, at := range times {
-			p.Printf("  %s\n", at.In(loc).Format(time.RFC3339))
+	return a.Print().Show(map[string]any{"name": name, "times": plan.Times}, func(p *core.Printer) {
+		p.Printf("schedule %s: %d begin now, for\n", name, len(plan.Times))
+		for _, at := range plan.Times {
+			p.Printf("  %s\n", at.In(plan.Location).Format(time.RFC3339))
 		}
 	})
 }

@@ -14,12 +14,12 @@ import (
 // bounding are flags for what sessions with a seed may ask for.
 type bounding struct {
 	sandbox                     string
-	policies, hosts             []string
+	policies, hosts, ways       []string
 	hooks, network, agent, dirs bool
 	none                        bool
 }
 
-var boundFlags = []string{"max-sandbox", "allow-approval-policy", "no-hooks", "no-network", "no-forward-agent", "no-dir", "on-hosts"}
+var boundFlags = []string{"max-sandbox", "allow-approval-policy", "allow-credentials", "no-hooks", "no-network", "no-forward-agent", "no-dir", "on-hosts"}
 
 const noBounds = "no-bounds"
 
@@ -27,6 +27,7 @@ func (b *bounding) add(c *cobra.Command) {
 	fl := c.Flags()
 	fl.StringVar(&b.sandbox, "max-sandbox", "", "the largest `SANDBOX`: read-only or workspace-write")
 	fl.StringSliceVar(&b.policies, "allow-approval-policy", nil, "an allowed approval `POLICY`: untrusted, on-request or never; repeatable")
+	fl.StringSliceVar(&b.ways, "allow-credentials", nil, "an allowed `WAY` of getting the credential: planted, broker or gateway; repeatable")
 	fl.BoolVar(&b.hooks, "no-hooks", false, "no hooks")
 	fl.BoolVar(&b.network, "no-network", false, "no network for commands")
 	fl.BoolVar(&b.agent, "no-forward-agent", false, "the worker's SSH agent is not lent")
@@ -46,7 +47,7 @@ func (b *bounding) chosen(c *cobra.Command) (*protocol.Ceiling, error) {
 	case !given:
 		return nil, nil
 	}
-	most := protocol.Ceiling{Sandbox: b.sandbox, ApprovalPolicies: b.policies, NoHooks: b.hooks, NoNetwork: b.network, NoForwardAgent: b.agent, NoDir: b.dirs}
+	most := protocol.Ceiling{Sandbox: b.sandbox, ApprovalPolicies: b.policies, Credentials: b.ways, NoHooks: b.hooks, NoNetwork: b.network, NoForwardAgent: b.agent, NoDir: b.dirs}
 	for _, l := range b.hosts {
 		k, v, ok := strings.Cut(l, "=")
 		if !ok || k == "" {
@@ -77,6 +78,9 @@ func boundWords(c *protocol.Ceiling) string {
 	}
 	for _, p := range c.ApprovalPolicies {
 		words = append(words, "--allow-approval-policy "+p)
+	}
+	for _, way := range c.Credentials {
+		words = append(words, "--allow-credentials "+way)
 	}
 	for _, f := range []struct {
 		on   bool

@@ -10,7 +10,9 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/internal/followup"
 	"fairlead.dev/fairlead/internal/protocol"
+	"fairlead.dev/fairlead/internal/teamtool"
 	"fairlead.dev/fairlead/seeds"
 	"fairlead.dev/fairlead/workflows/seed"
 )
@@ -46,8 +48,13 @@ a server's env names, which is for that server):
     search: {url: "https://mcp.example/mcp", bearer_token: …, enabled_tools: [find]}
   features: {multi_agent: false}
   trust: never
+  tools:       # of your own, for each session with the seed: see --tools of 'ctl run'
+    - {name: lookup_ticket, description: …, webhook: "https://tools.example.com/lookup"}
+  follow_ups:  # sessions that start after turns of each session with the seed: see --follow-up of 'ctl run'
+    - {name: review, after: {turns: 1}, prompt: "Review what you have just done."}
 
-Also: provider name, token_command, headers, query, openai_auth; servers' cwd, env,
+Also: fallback, with providers that the model gateway asks when this one cannot answer;
+provider name, token_command, headers, query, openai_auth; servers' cwd, env,
 headers, headers_helper, enabled, required, tool_timeout, disabled_tools; effort,
 marketplaces, plugins. What it says, config.toml must not say too.
 Sessions switch off codex's features plugins, apps, remote_plugin, skill_search and
@@ -116,6 +123,14 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 		return err
 	}
 	doing := "import seed " + name
+	tools, err := toolsOf(doing, bundle)
+	if err != nil {
+		return err
+	}
+	rules, err := bundle.FollowUps()
+	if err != nil {
+		return core.Usage("%s: %v", doing, err).Because(err).Hinted(followup.Example)
+	}
 	for _, path := range bundle.Ignored() {
 		a.Note("left out: %s", core.Clean(path))
 	}
@@ -139,7 +154,7 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	if err != nil {
 		return conn.APIFailure(doing, err)
 	}
-	put := protocol.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Account: seeds.AccountOf(bundle), Ref: protocol.SeedRef{
+	put := protocol.PutSeed{Name: name, By: core.Person(), Share: give.Share, Pools: give.Pools, Force: force, Account: seeds.AccountOf(bundle), Tools: teamtool.Shown(tools), FollowUps: protocol.ShowFollowUps(rules), Ref: protocol.SeedRef{
 		Name: name, Blob: stored.Ref.Blob, Digest: stored.Ref.Digest, Kind: string(stored.Ref.Kind),
 	}}
 	for _, f := range stored.Manifest.Files {
@@ -157,6 +172,19 @@ func importSeed(ctx context.Context, a *core.App, name string, bundle *seeds.Bun
 	return a.Print().Show(v, func(p *core.Printer) {
 		p.Printf("seed %s: generation %d, %s, %d files\n", v.Name, v.Generation, v.Kind, len(v.Files))
 	})
+}
+
+// toolsOf reads the tools that a seed gives to its sessions.
+func toolsOf(doing string, bundle *seeds.Bundle) ([]protocol.TeamTool, error) {
+	file, err := bundle.Tools()
+	var tools []protocol.TeamTool
+	if err == nil {
+		tools, err = teamtool.OfSeed(file)
+	}
+	if err != nil {
+		return nil, core.Usage("%s: tools: %v", doing, err).Hinted("docs/how-to/give-codex-tools-of-your-own.md shows such tools")
+	}
+	return tools, nil
 }
 
 func deleteCommand(a *core.App) *cobra.Command {

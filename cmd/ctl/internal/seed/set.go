@@ -61,7 +61,7 @@ func checkGiving(set protocol.SetSeed) error {
 func setCommand(a *core.App) *cobra.Command {
 	var give giving
 	var bound bounding
-	var policy, amend string
+	var policy, amend, way string
 	c := &cobra.Command{
 		Use: "set NAME", Short: "who may have a seed, what judges, bounds and is offered there", Args: cobra.ExactArgs(1),
 		Long: `A session that is started with --seed-pool POOL gets the healthy seed of that pool that
@@ -70,8 +70,10 @@ in every session that gets it from now on, beside that one's own: the stricter w
 
 Bounds are what sessions with the seed may ask for at most. A session that asks for more is
 refused before anything is done on its host. The bounds that are given replace all former
-ones. Who starts a session cannot lift them.`,
-		Example: "  ctl seed set key --share 4\n  ctl seed set team-1 --pool logins --pool night\n  ctl seed set team-1 --policy policy.yaml\n  ctl seed set team-1 --max-sandbox workspace-write --allow-approval-policy on-request --no-hooks",
+ones. Who starts a session cannot lift them.
+
+--credentials is how sessions get the credential that do not say it themselves.`,
+		Example: "  ctl seed set key --share 4\n  ctl seed set team-1 --pool logins --pool night\n  ctl seed set team-1 --policy policy.yaml\n  ctl seed set team-1 --max-sandbox workspace-write --allow-approval-policy on-request --no-hooks\n  ctl seed set key --credentials gateway",
 		RunE: func(c *cobra.Command, args []string) error {
 			set := give.chosen(c)
 			if c.Flags().Changed("policy") {
@@ -92,12 +94,19 @@ ones. Who starts a session cannot lift them.`,
 			default:
 				return core.Usage("set seed %s: --amendments %q: want on or off", args[0], amend)
 			}
+			switch way {
+			case "":
+			case protocol.NoDefault, protocol.CredentialsPlanted, protocol.CredentialsGateway:
+				set.Credentials = &way
+			default:
+				return core.Usage("set seed %s: --credentials %q: want planted, gateway or none", args[0], way)
+			}
 			var err error
 			if set.Bounds, err = bound.chosen(c); err != nil {
 				return err
 			}
-			if set.Share == nil && set.Pools == nil && set.Policy == nil && set.Amend == nil && set.Bounds == nil {
-				return core.Usage("set seed %s: none of --share, --pool, --policy, --amendments and the bounds: there is nothing to set", args[0])
+			if set.Share == nil && set.Pools == nil && set.Policy == nil && set.Amend == nil && set.Bounds == nil && set.Credentials == nil {
+				return core.Usage("set seed %s: none of --share, --pool, --policy, --amendments, --credentials and the bounds: there is nothing to set", args[0])
 			}
 			if err := checkGiving(set); err != nil {
 				return err
@@ -108,6 +117,7 @@ ones. Who starts a session cannot lift them.`,
 	give.add(c)
 	bound.add(c)
 	c.Flags().StringVar(&policy, "policy", "", "apply the policy in `FILE` to every session with this seed; none removes it")
+	c.Flags().StringVar(&way, "credentials", "", "`planted|gateway|none`: how sessions that do not say --credentials get the credential; none: as the organisation says (seeds.credentials of the workers' configuration)")
 	c.Flags().StringVar(&amend, "amendments", "", "`on|off`: its sessions are offered decisions that change codex's rules for good (off at first)")
 	return c
 }

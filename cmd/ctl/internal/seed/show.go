@@ -1,6 +1,7 @@
 package seed
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -75,6 +76,7 @@ func showCommand(a *core.App) *cobra.Command {
 				return err
 			}
 			t.FreshenAccount(c.Context(), &v)
+			t.FreshenGateway(c.Context(), &v)
 			return a.Print().Show(v, func(p *core.Printer) { showSeed(p, v) })
 		},
 	}
@@ -90,7 +92,21 @@ func showSeed(p *core.Printer, v protocol.SeedView) {
 		core.Plain("verified"), core.Plain(show.When(v.VerifiedAt)), core.Plain("checked"), core.Plain(checkText(v.Check)), core.Plain("state"), core.Plain(v.State), core.Plain("rotated"), core.Plain(rotatedText(v.Rotated)),
 		core.Plain("recovering"), core.Plain(recoveryText(v.Recovery)), core.Plain("held by"), core.Plain(strings.Join(holderTexts(v.Holders), "; ")),
 		core.Plain("waiting"), core.Plain(atLeastOne(v.Queue)), core.Plain("shared by"), core.Plain(shareText(v)), core.Plain("pools"), core.Plain(strings.Join(v.Pools, ", ")),
-		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("bounds"), core.Plain(boundWords(v.Bounds)), core.Plain("account"), core.Plain(identityOf(v)), core.Plain("usage"), core.Painted(useColour(v), usageText(v.Account)), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
+		core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("credentials"), core.Plain(v.Credentials), core.Plain("bounds"), core.Plain(boundWords(v.Bounds)), core.Plain("account"), core.Plain(identityOf(v)), core.Plain("usage"), core.Painted(useColour(v), usageText(v.Account)), core.Plain("model gateway"), core.Plain(v.Gateway.Text()), core.Plain("last used"), core.Plain(show.When(v.UsedAt)))
+	var tools [][]core.Cell
+	for _, t := range v.Tools {
+		tools = append(tools, []core.Cell{core.Plain(t.Name), core.Plain(t.Handler)})
+	}
+	if len(tools) > 0 {
+		p.Table([]string{"TOOL", "CARRIED OUT BY"}, tools)
+	}
+	var rules [][]core.Cell
+	for _, r := range v.FollowUps {
+		rules = append(rules, []core.Cell{core.Plain(r.Name), core.Plain(r.When), core.Plain(cmp.Or(r.Seed, "of the session"))})
+	}
+	if len(rules) > 0 {
+		p.Table([]string{"FOLLOW-UP", "STARTS", "SEED"}, rules)
+	}
 	var rows [][]core.Cell
 	for _, f := range v.Files {
 		rows = append(rows, []core.Cell{core.Plain(f.Path), core.Plain(f.Mode), core.Painted(core.Dim, f.Digest)})

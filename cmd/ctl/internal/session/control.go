@@ -231,7 +231,7 @@ func archive(ctx context.Context, a *core.App, id string, noWait bool) error {
 		return err
 	}
 	return moves(ctx, a, t, id, move{
-		doing: "archive session " + id, signal: protocol.SignalArchive, msg: protocol.Archive{By: core.Person()}, check: quiet, becoming: "being archived", noWait: noWait,
+		doing: "archive session " + id, signal: protocol.SignalArchive, msg: protocol.Archive{By: core.Person()}, check: flows.Quiet, becoming: "being archived", noWait: noWait,
 		there: func(v protocol.SessionView) (bool, error) { return v.State == protocol.Parked && v.Archived, nil },
 		done: func(p *core.Printer, _ protocol.SessionView) {
 			p.Printf("session %s is archived; `ctl session unarchive %s` takes it out again\n", id, id)

@@ -11,6 +11,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
 	"fairlead.dev/fairlead/cmd/internal/restores"
+	"fairlead.dev/fairlead/internal/budget"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
 	"fairlead.dev/fairlead/workflows/session"
@@ -159,17 +160,22 @@ func errOr(err error, or error) error {
 	return or
 }
 
-func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt session.Options, budget string, given func(flag string) bool) error {
+func RestoreSnapshot(ctx context.Context, a *core.App, t *conn.Conn, m snapshots.Manifest, id string, opt session.Options, bounds string, given func(flag string) bool) error {
 	var asked *protocol.Budget
-	if budget != "" {
-		b, err := restores.ParseBudget(budget)
+	if bounds != "" {
+		b, err := budget.Parse(bounds)
 		if err != nil {
 			return err
 		}
 		asked = &b
 	}
 	seedless := opt.Seed == "" && opt.SeedPool == ""
-	known, err := restores.Settings(ctx, t.Conn, m, &opt, asked, given)
+	known, err := restores.Settings(ctx, t.Conn, m, &opt, asked, func(flag string) bool {
+		if flag == restores.TeamTools {
+			flag = "tools" // which names both kinds
+		}
+		return given(flag)
+	})
 	if err != nil {
 		return err
 	}

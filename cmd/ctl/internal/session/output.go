@@ -25,7 +25,7 @@ func wholeOutput(ctx context.Context, a *core.App, t *conn.Conn, id string, turn
 		if err != nil {
 			return
 		}
-		if e.Turn == turn.N && e.Type == protocol.EntryAssistant {
+		if e.Turn == turn.N && e.Type == protocol.EntryAssistant && e.SubAgent() == "" {
 			last = e.Text
 		}
 	}

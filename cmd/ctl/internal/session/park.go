@@ -12,6 +12,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
+	"fairlead.dev/fairlead/cmd/internal/flows"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -97,7 +98,7 @@ func park(ctx context.Context, a *core.App, id string, noWait bool) error {
 	}
 	doing := "park session " + id
 	return moves(ctx, a, t, id, move{
-		doing: doing, signal: protocol.SignalPark, msg: protocol.Park{By: core.Person()}, check: quiet, becoming: "parking", noWait: noWait,
+		doing: doing, signal: protocol.SignalPark, msg: protocol.Park{By: core.Person()}, check: flows.Quiet, becoming: "parking", noWait: noWait,
 		there: func(v protocol.SessionView) (bool, error) {
 			if v.State == protocol.Running || v.State == protocol.Waiting && v.Limit == nil {
 				return false, core.Refused("%s: the session got another message meanwhile and goes on", doing)
@@ -181,21 +182,6 @@ func say(ctx context.Context, t *conn.Conn, id, doing, name string, arg any, che
 	msg := conn.Delivery{Doing: doing, Session: id, Name: name, Msg: arg, Check: check(doing)}
 	kept, err = msg.Deliver(ctx, t.Conn, &v)
 	return v, kept, err
-}
-
-// quiet returns a check like conn.TakesMore that also refuses unfinished turns.
-func quiet(doing string) func(protocol.SessionDetail) error {
-	return func(d protocol.SessionDetail) error {
-		if err := conn.TakesMore(doing)(d); err != nil {
-			return err
-		}
-		for _, turn := range d.Turns {
-			if !turn.Done() {
-				return core.Refused("%s: turn %d has not ended", doing, turn.N)
-			}
-		}
-		return nil
-	}
 }
 
 func moved(kept bool, done string) string {

@@ -20,7 +20,7 @@ import (
 // Command is `ctl session`.
 func Command(a *core.App) *cobra.Command {
 	return core.Group("session", "durable conversations", append(sessionControls(a),
-		startCommand(a), sendCommand(a), listCommand(a), showCommand(a), followCommand(a),
+		startCommand(a), sendCommand(a), listCommand(a), showCommand(a), bodiesCommand(a), followCommand(a),
 		interruptCommand(a), steerCommand(a), diffCommand(a), fetchCommand(a), pushCommand(a), parkCommand(a), resumeCommand(a), forkCommand(a), setCommand(a), deliverablesCommand(a), closeCommand(a))...)
 }
 
@@ -58,6 +58,7 @@ func startCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
+			tellRules(c.Context(), a, t, opt)
 			return a.Print().Show(k.Shown(map[string]any{"id": id}, there), func(p *core.Printer) { p.Printf("%s\n", id) })
 		},
 	}
@@ -187,7 +188,7 @@ func showSession(p *core.Printer, v protocol.SessionView) {
 	p.Fields(core.Plain("id"), core.Painted(core.Bold, v.ID), core.Plain("name"), core.Plain(v.Name), core.Plain("archived"), core.Painted(core.Yellow, away), core.Plain("state"), core.Painted(stateColour(v.State), string(v.State)), core.Plain("waits for"), core.Plain(v.Waits), core.Plain("next attempt"), core.Painted(core.Yellow, show.AttemptsText(v.WaitingFor)),
 		core.Plain("host"), core.Plain(v.Host), core.Plain("lost"), core.Painted(core.Red, lostText(v.Lost)), core.Plain("warm"), core.Plain(warm), core.Plain("attempt"), core.Plain(attemptText(v.Attempt)), core.Plain("seed"), core.Plain(v.Seed), core.Plain("switched"), core.Plain(switchedText(v.Switched)), core.Plain("thread"), core.Plain(v.ThreadID), core.Plain("turn"), core.Plain(turn), core.Plain("progress"), core.Plain(show.ProgressText(v.Progress)),
 		core.Plain("plan"), core.Plain(show.PlanLine(v.Notices)), core.Plain("rerouted"), core.Painted(core.Yellow, show.RerouteText(v.Notices)), core.Plain("MCP servers"), core.Plain(show.MCPServersText(v.Notices)),
-		core.Plain("process"), core.Plain(process), core.Plain("tokens"), core.Plain(show.Tokens(v.Usage)), core.Plain("context"), core.Plain(show.ContextText(v.Usage.Context)), core.Plain("rate limits"), core.Plain(show.RateText(v.RateLimits)), core.Plain("model gateway"), core.Plain(show.GatewayText(v.Gateway)), core.Plain("budget"), core.Plain(show.BudgetText(v.Budget)), core.Plain("nearly used up"), core.Painted(core.Yellow, show.BudgetWarnings(v.Budget)),
+		core.Plain("process"), core.Plain(process), core.Plain("tokens"), core.Plain(show.Tokens(v.Usage)), core.Plain("context"), core.Plain(show.ContextText(v.Usage.Context)), core.Plain("rate limits"), core.Plain(show.RateText(v.RateLimits)), core.Plain("credentials"), core.Plain(show.CredentialsText(v)), core.Plain("model gateway"), core.Plain(v.Gateway.Text()), core.Plain("egress"), core.Plain(show.EgressText(v)), core.Plain("budget"), core.Plain(show.BudgetText(v.Budget)), core.Plain("nearly used up"), core.Painted(core.Yellow, show.BudgetWarnings(v.Budget)),
 		core.Plain("sandbox"), core.Plain(show.ConfineText(v.Options)), core.Plain("begun from"), core.Plain(v.Options["from"]), core.Plain("snapshots"), core.Plain(policyText(v.Options)), core.Plain("snapshot"), core.Plain(snapshot), core.Plain("snapshot failed"), core.Painted(core.Red, snapshotTrouble),
 		core.Plain("on interrupt"), core.Plain(v.Options["on_interrupt"]), core.Plain("on host lost"), core.Plain(hostLostText(v.Options)), core.Plain("policy"), core.Plain(show.PolicyLine(v.Policy)), core.Plain("seed's policy"), core.Plain(show.PolicyLine(v.SeedPolicy)), core.Plain("unprotected"), core.Painted(core.Red, v.Unprotected), core.Plain("error"), core.Painted(core.Red, failure), core.Plain("started by"), core.Plain(v.Origin),
 		core.Plain("created"), core.Plain(v.CreatedAt), core.Plain("updated"), core.Plain(v.UpdatedAt))
@@ -197,6 +198,7 @@ func showSession(p *core.Printer, v protocol.SessionView) {
 			p.Printf("  %s\n", p.Paint(core.Yellow, was))
 		}
 	}
+	showRules(p, v.Rules)
 	showFollowUps(p, v.FollowUps)
 	showChildren(p, v.Children)
 	showVerdicts(p, v.Verdicts)

@@ -7,7 +7,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/start"
-	"fairlead.dev/fairlead/cmd/internal/restores"
+	"fairlead.dev/fairlead/internal/budget"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -28,12 +28,12 @@ have becomes the next lower one.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			m := choice.Set(c)
 			if text == "" && m == nil {
-				return core.Usage("nothing to set").Hinted("--model M, --effort E, --name NAME, %s", restores.BudgetExample)
+				return core.Usage("nothing to set").Hinted("--model M, --effort E, --name NAME, %s", budget.Example)
 			}
 			var b protocol.Budget
 			if text != "" {
 				var err error
-				if b, err = restores.ParseBudget(text); err != nil {
+				if b, err = budget.Parse(text); err != nil {
 					return err
 				}
 			}

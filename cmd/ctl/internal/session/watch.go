@@ -123,7 +123,7 @@ func look(ctx context.Context, a *core.App, t *conn.Conn, id string) (protocol.S
 	if err != nil && core.ExitCode(err) != core.ExitUnreachable {
 		return d, err
 	}
-	if t.Silence.Once() {
+	if t.WaitsForNewer(protocol.SessionID(id)) == "" && t.Silence.Once() {
 		a.Note("no worker answers; waiting for one …")
 	}
 	if t.Silence.Lasted() > patience {

@@ -25,6 +25,9 @@ func BudgetText(b *protocol.BudgetView) string {
 	if b.Time.Limit != "" {
 		out = append(out, fmt.Sprintf("%s of %s used", b.Time.Used, RoundTime(b.Time.Limit)))
 	}
+	if b.Money != nil && b.Money.Limit > 0 {
+		out = append(out, fmt.Sprintf("%s of %s in money used", b.Money.Used, b.Money.Limit))
+	}
 	if b.TurnTimeout != "" {
 		out = append(out, "a turn may take "+RoundTime(b.TurnTimeout))
 	}

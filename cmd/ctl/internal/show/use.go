@@ -98,26 +98,32 @@ func Tokens(u protocol.UsageView) string {
 	return fmt.Sprintf("%d in (%d cached), %d out", u.Input, u.Cached, u.Output)
 }
 
-// GatewayText says what the model gateway did for a session.
-func GatewayText(u *protocol.ModelUse) string {
-	if u == nil {
+// CredentialsText says how a session gets the credential of its seed, and who chose that.
+func CredentialsText(v protocol.SessionView) string {
+	way := v.Options["credentials"]
+	switch by := v.Options["credentials_by"]; {
+	case v.Seed == "":
 		return ""
+	case way == "":
+		return protocol.CredentialsPlanted
+	case by == protocol.BySeed:
+		return way + " (the default of seed " + v.Seed + ")"
+	case by == protocol.ByOrganisation:
+		return way + " (the default of the workers' configuration)"
+	case by == protocol.ByLocalHost:
+		return way + " (the default of seed " + v.Seed + " is gateway, which does not serve this host)"
 	}
-	parts := []string{fmt.Sprintf("%d requests", u.Requests)}
-	for _, c := range []struct {
-		n    int64
-		what string
-	}{{u.Retries, "repeated"}, {u.Failed, "failed"}, {u.Rebuilt, "rebuilt"}, {u.Estimated, "with estimated tokens"}, {u.Refused, "without a valid token"}} {
-		if c.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", c.n, c.what))
-		}
+	return way + " (as the session asked)"
+}
+
+// EgressText says what commands of a session may reach through workers, and what they did reach.
+func EgressText(v protocol.SessionView) string {
+	text := v.Options["egress"]
+	if text != "" && v.Egress != nil {
+		text += "; "
 	}
-	if u.Requests > 0 {
-		parts = append(parts, fmt.Sprintf("first byte after %v on average", (u.FirstByte/time.Duration(u.Requests)).Round(time.Millisecond)))
-	}
-	text := strings.Join(parts, ", ")
-	if u.LastKind != "" {
-		text += fmt.Sprintf("; last error: %s: %s", u.LastKind, u.LastError)
+	if v.Egress != nil {
+		text += v.Egress.Text()
 	}
 	return text
 }

@@ -109,7 +109,7 @@ func examine(ctx context.Context, a *core.App) []finding {
 		if err == nil {
 			err = runs(ctx, path)
 		}
-		add(name, err, "`make build` puts ctl, worker and devserver side by side", "%s", path)
+		add(name, err, "`make build` puts ctl, worker and devserver side by side; a release has no devserver", "%s", path)
 	}
 	info, stackErr := conn.Stack(a)
 	source := defaultCodex()

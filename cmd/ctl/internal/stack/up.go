@@ -102,7 +102,7 @@ func stackOptions(a *core.App, f upFlags) (stack.Options, error) {
 	}
 	for name, path := range map[string]*string{"devserver": &opts.Devserver, "worker": &opts.Worker} {
 		if *path, err = stack.Find(name); err != nil {
-			return opts, core.Failed("start a stack: %v", err).Hinted("`make build` puts ctl, worker and devserver side by side")
+			return opts, core.Failed("start a stack: %v", err).Hinted("`make build` puts ctl, worker and devserver side by side; a release has no devserver")
 		}
 	}
 	if _, err := os.Stat(filepath.Join(own.Codex.Source, "bin", "codex")); err != nil {
@@ -159,7 +159,7 @@ func up(ctx context.Context, a *core.App, f upFlags) error {
 	}
 	err := runStack(ctx, a, f, func(info stack.Info) { report(upReport{Info: &info}) })
 	if err != nil {
-		e := core.AsError(ctx, err, true, "ctl up")
+		e := core.AsError(ctx, err, true, a.Program()+" up")
 		report(upReport{Code: e.Code, Kind: e.Kind, Message: e.Message, Hint: e.Hint})
 		return e
 	}
@@ -190,7 +190,7 @@ func runStack(ctx context.Context, a *core.App, f upFlags, ready func(stack.Info
 	defer log.Close()
 	out := io.Writer(log)
 	if f.readyFD == 0 && !a.Flags.Quiet {
-		out = io.MultiWriter(log, warnings{a.Err})
+		out = io.MultiWriter(log, warnings{a.Program(), a.Err})
 	}
 	opts.Logger = slog.New(slog.NewJSONHandler(out, nil))
 
@@ -220,14 +220,17 @@ func runStack(ctx context.Context, a *core.App, f upFlags, ready func(stack.Info
 var errNotUp = errors.New("the stack did not come up")
 
 // warnings prints log lines above level info as text.
-type warnings struct{ w io.Writer }
+type warnings struct {
+	program string
+	w       io.Writer
+}
 
 func (w warnings) Write(p []byte) (int, error) {
 	var line struct {
 		Level, Msg, Name, How, Log string
 	}
 	if json.Unmarshal(p, &line) == nil && line.Level != "INFO" && line.Level != "DEBUG" {
-		fmt.Fprintln(w.w, core.Clean(fmt.Sprintf("ctl: %s: %s %s (%s)", line.Msg, line.Name, line.How, line.Log)))
+		fmt.Fprintln(w.w, core.Clean(fmt.Sprintf("%s: %s: %s %s (%s)", w.program, line.Msg, line.Name, line.How, line.Log)))
 	}
 	return len(p), nil
 }

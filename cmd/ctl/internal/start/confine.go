@@ -15,6 +15,7 @@ import (
 type confineFlags struct {
 	profile, network string
 	read, write      []string
+	egress           []string
 	sandboxGiven     func() bool // nil: --sandbox was not given
 }
 
@@ -25,6 +26,7 @@ func (f *confineFlags) add(c *cobra.Command) {
 	fl.StringArrayVar(&f.read, "read", nil, "commands may read this `PATH` on the host and never write it; repeatable")
 	fl.StringArrayVar(&f.write, "write", nil, "commands may write this folder (`PATH` on the host) beside the work folder; repeatable")
 	fl.StringVar(&f.network, "network", "", "the network of commands: on, off, or `HOST[,HOST…]`, each as api.example.com or *.example.com (default: as the sandbox or the profile sets it)")
+	fl.StringSliceVar(&f.egress, "egress", nil, "commands may reach `HOST:PORT[,…]` through the worker, each as github.com:443 or *.example.com:443, as far as egress.allow in the configuration of the workers permits it; needs --credentials gateway and --network on")
 }
 
 // set puts the flags into the options, and refuses contradictions.
@@ -40,6 +42,6 @@ func (f *confineFlags) set(opt *session.Options) error {
 	if err := c.Check(opt.Sandbox); err != nil {
 		return core.Usage("%v", err)
 	}
-	opt.Confine = c
+	opt.Confine, opt.Egress = c, f.egress
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/internal/flows"
-	"fairlead.dev/fairlead/cmd/internal/restores"
+	"fairlead.dev/fairlead/internal/budget"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/workflows/session"
 )
@@ -49,7 +49,7 @@ func (f *Flags) Add(c *cobra.Command, _ string) {
 	fl.DurationVar(&f.expiry, "approval-timeout", 24*time.Hour, "an approval that nobody decided counts as declined")
 	fl.DurationVar(&f.turnTimeout, "turn-timeout", 24*time.Hour, "longest turn")
 	fl.StringVar(&f.onInterrupt, "on-interrupt", "ask", "when codex's process dies in a turn: ask (wait for a message), continue (tell codex to go on) or fail")
-	fl.StringVar(&f.credentials, "credentials", "planted", "planted (auth.json on the host), broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens) or gateway (the host needs neither a key nor a way out; codex asks the worker for the model)")
+	fl.StringVar(&f.credentials, "credentials", "", "planted (auth.json on the host), broker (a ChatGPT login stays away from the host; codex gets short-lived access tokens) or gateway (the host needs neither a key nor a way out; codex asks the worker for the model); default: as the seed says, or else the configuration of the workers, or else planted. A budget in money means gateway")
 	fl.StringVar(&f.onAuth, "on-auth", "", "when a turn got no access token in time: retry (send the message again if the turn had no effect; the default with a broker) or ask (wait for a message)")
 	fl.StringVar(&f.Budget, "budget", "", BudgetHelp)
 	fl.StringVar(&f.followUp, "follow-up", "", "`FILE` (YAML) with rules for follow-ups: sessions that start from forks of this one after a number of turns or tool calls, or when files change")
@@ -69,11 +69,9 @@ func (f *Flags) options() (session.Options, error) {
 		Sandbox: f.sandbox, ApprovalPolicy: f.policy, Expiry: f.expiry, TurnTimeout: f.turnTimeout, By: core.Person(),
 	}
 	opt.OnInterrupt, opt.OnAuth = f.onInterrupt, f.onAuth
-	if f.credentials != protocol.CredentialsPlanted {
-		opt.Credentials = f.credentials
-	}
+	opt.Credentials = f.credentials
 	if f.Budget != "" {
-		b, err := restores.ParseBudget(f.Budget)
+		b, err := budget.Parse(f.Budget)
 		if err != nil {
 			return opt, err
 		}
@@ -82,6 +80,7 @@ func (f *Flags) options() (session.Options, error) {
 		}
 		f.watch.turnBound = b.TurnTimeout != ""
 	}
+	opt.UseGateway()
 	if IsSnapshot(f.GoOn.Work) { // start from that snapshot; otherwise it is the policy for later ones
 		f.Work.snapshot, f.GoOn.Work = f.GoOn.Work, ""
 	}
@@ -150,7 +149,7 @@ func (f *Flags) options() (session.Options, error) {
 		return opt, core.Usage("--on-interrupt %q is not one of ask, continue, fail", f.onInterrupt)
 	}
 	switch f.credentials {
-	case protocol.CredentialsPlanted, protocol.CredentialsBroker, protocol.CredentialsGateway:
+	case "", protocol.CredentialsPlanted, protocol.CredentialsBroker, protocol.CredentialsGateway:
 	default:
 		return opt, core.Usage("--credentials %q is not one of planted, broker, gateway", f.credentials)
 	}
