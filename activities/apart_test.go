@@ -51,7 +51,10 @@ rules:
                 find rooms -name left -exec cat {} +
                 readlink sessions/{{ index .Match 1 }}/room rooms/*/*/*/*/holder
                 chmod -R u+rwx rooms sessions
-                for p in /proc/[0-9]*; do cat $p/root{{ index .Match 2 }}/work/left; readlink $p/cwd $p/fd/*; tr '\0' '\n' <$p/environ | grep /sessions/; tr '\0' ' ' <$p/cmdline | grep -v cmdline | grep "{{ index .Match 2 }}/work"; done
+                cat /proc/[0-9]*/root{{ index .Match 2 }}/work/left; readlink /proc/[0-9]*/cwd; printf '%%s\0' /proc/[0-9]*/fd/* | xargs -0 readlink
+                cat /proc/[0-9]*/environ | tr '\0' '\n' | grep /sessions/
+                set -- /proc/[0-9]*/cmdline
+                grep -aL cmdline "$@" | xargs cat | tr '\0' '\n' | grep "{{ index .Match 2 }}/work" | sed 's/^/seen-in-arguments /'
               }
               look
               export -f look; unshare -rm bash -c look
@@ -76,7 +79,7 @@ func (k *talk) mustSeeNothing(other *talk) {
 	id := other.claim.Session
 	k.pump(conversation.TurnEnded, k.message("look at "+id+" in "+other.layout.Seen()))
 	said := k.looked(k.layout.WorkDir)
-	for _, seen := range []string{"marked-" + id, "marked-exec", madeUpKey, id + "\n", "@" + id, "generation "} {
+	for _, seen := range []string{"marked-" + id, "marked-exec", madeUpKey, id + "\n", "@" + id, "generation ", "seen-in-arguments "} {
 		if strings.Contains(said, seen) {
 			k.t.Errorf("%s saw %q of %s: %s", k.claim.Session, seen, id, said)
 		}

@@ -50,6 +50,7 @@ func TestASessionOutOfBoundsTouchesNothing(t *testing.T) {
 		"network":         {protocol.Ceiling{NoNetwork: true}, func(a *protocol.SessionAsks) { a.Network = "on" }, "--network on"},
 		"agent":           {protocol.Ceiling{NoForwardAgent: true}, func(a *protocol.SessionAsks) { a.ForwardAgent = true }, "--forward-agent"},
 		"dir":             {protocol.Ceiling{NoDir: true}, func(a *protocol.SessionAsks) { a.Dir = "/" }, "--dir /"},
+		"credentials":     {protocol.Ceiling{Credentials: []string{"gateway"}}, func(*protocol.SessionAsks) {}, "--credentials planted"},
 		"host":            {protocol.Ceiling{Hosts: map[string]string{"tier": "dev"}}, func(*protocol.SessionAsks) {}, "tier=dev"},
 	} {
 		asks := plain
@@ -137,7 +138,7 @@ func TestNothingIsDoneWhileBoundsCannotBeChecked(t *testing.T) {
 	// Without bounds, nobody is asked.
 	free := newBed(t, protocol.HostSpec{Name: protocol.LocalHost, Root: root})
 	free.set.site.AskAsks = b.set.site.AskAsks
-	if err := site.CheckBounds(t.Context(), free.set.site, "bounded", false); err != nil {
+	if err := site.CheckBounds(t.Context(), free.set.site, "bounded", false, ""); err != nil {
 		t.Error(err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -84,7 +85,7 @@ func (k *talk) up(on protocol.HostSpec, from snaps.RestoreSpec) (places.PrepareS
 	out, err := k.prepare(in)
 	if err == nil {
 		k.layout, k.permissions = out.Layout, out.Permissions
-		if again, aerr := k.prepare(in); aerr != nil || again != out {
+		if again, aerr := k.prepare(in); aerr != nil || !reflect.DeepEqual(again, out) {
 			k.t.Errorf("prepared again: %+v, %v; at first %+v", again, aerr, out)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -125,7 +126,7 @@ func (b *bed) preparedAs(id string, in places.PrepareSessionInput) *talk {
 		b.t.Fatalf("prepare: %v", err)
 	}
 	again, err := b.prepare(in)
-	if err != nil || again != out {
+	if err != nil || !reflect.DeepEqual(again, out) {
 		b.t.Fatalf("prepared again: %+v, %v; at first %+v", again, err, out)
 	}
 	k.layout, k.permissions = out.Layout, out.Permissions

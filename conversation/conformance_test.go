@@ -122,6 +122,7 @@ var behaviours = []behaviour{
 	{"a refused access token is refreshed within the turn, and in no file", refusedTokenIsRefreshedWithinTheTurnAndWrittenNowhere},
 	{"a dead login fails the turn with what to do", deadLoginFailsTheTurnWithWhatToDo},
 	{"a token that is refused anew ends the turn", tokenThatIsRefusedAnewEndsTheTurnAsAuth},
+	{gatewayRow, gatewayServesIt},
 }
 
 // tried returns the versions that the suite runs on. Each version has its own recording, so
@@ -167,7 +168,11 @@ func TestConformance(t *testing.T) {
 	for i, b := range behaviours {
 		t.Run(b.name, func(t *testing.T) {
 			t.Parallel()
-			for _, v := range tried() {
+			versions := tried()
+			if b.name == gatewayRow && !slices.Contains(versions, wire.OldestVersion) {
+				versions = append([]string{wire.OldestVersion}, versions...)
+			}
+			for _, v := range versions {
 				c := &codex{version: v}
 				all[i] = append(all[i], c)
 				t.Run(v, func(t *testing.T) {
@@ -188,7 +193,7 @@ func TestConformance(t *testing.T) {
 }
 
 const conformanceHead = "# What holds on which codex\n\nMade by `make conformance`, which tries every row on the real codex of every version with a scripted model.\n" +
-	"`make test` tries every row on the pinned version, and checks that this table has each behaviour and each version.\n\n"
+	"`make test` tries every row on the pinned version, that of the model gateway on the oldest version, too, and checks that this table has each behaviour and each version.\n\n"
 
 func conformanceTable(cells map[string]string) []byte {
 	var b bytes.Buffer

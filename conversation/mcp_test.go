@@ -19,6 +19,8 @@ type mcpServer struct {
 	ask json.RawMessage
 	// harmless says that the tool only reads, so codex asks nobody.
 	harmless bool
+	// tells says that the tool tells how far it is before it answers.
+	tells bool
 
 	mu      sync.Mutex
 	calls   int
@@ -79,6 +81,22 @@ func (s *mcpServer) serve(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.calls++
 		s.mu.Unlock()
+		if s.tells {
+			var p struct {
+				Meta struct {
+					Token json.RawMessage `json:"progressToken"`
+				} `json:"_meta"`
+			}
+			_ = json.Unmarshal(m.Params, &p)
+			if p.Meta.Token == nil {
+				p.Meta.Token = json.RawMessage("0")
+			}
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprintf(w, "event: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\",\"params\":{\"progressToken\":%s,\"progress\":1,\"total\":2,\"message\":\"asking the kitchen\"}}\n\n", p.Meta.Token)
+			w.(http.Flusher).Flush()
+			fmt.Fprintf(w, "event: message\ndata: %s\n\n", reply(`{"content":[{"type":"text","text":"booked"}]}`))
+			return
+		}
 		if len(s.ask) == 0 {
 			send(reply(`{"content":[{"type":"text","text":"booked"}]}`))
 			return

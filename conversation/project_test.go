@@ -54,6 +54,29 @@ func projected() []protocol.Entry {
 	return entries
 }
 
+// A steer comes between a thought and the message that it belongs to. The thought of another turn
+// belongs to no message of this one.
+func TestAThoughtStaysWithItsMessageOverASteer(t *testing.T) {
+	n := 0
+	says := func(turn int, kind protocol.EntryType, text string) protocol.Entry {
+		n++
+		return protocol.Entry{ID: fmt.Sprintf("e-%d", n), Turn: turn, Type: kind, Text: text}
+	}
+	chat := Chat([]protocol.Entry{
+		says(1, protocol.EntryUser, "begin"), says(1, protocol.EntryReasoning, "hm"), says(1, protocol.EntryUser, "faster"), says(1, protocol.EntryAssistant, "done"),
+		says(2, protocol.EntryUser, "again"), says(2, protocol.EntryReasoning, "lost"), says(3, protocol.EntryUser, "and again"), says(3, protocol.EntryAssistant, "yes"),
+	})
+	thoughts := map[string]string{}
+	for _, m := range chat {
+		if m.Role == RoleAssistant {
+			thoughts[m.Content] = m.Reasoning
+		}
+	}
+	if thoughts["done"] != "hm" || thoughts["yes"] != "" || len(thoughts) != 2 {
+		t.Errorf("%q", thoughts)
+	}
+}
+
 func TestProjectionsAreTheGoldenOnes(t *testing.T) {
 	for name, got := range map[string][]byte{
 		"chat.jsonl":    ChatLines(projected()),

@@ -157,3 +157,21 @@ func TestRetriesAreCountedAcrossAttempts(t *testing.T) {
 		t.Errorf("problem %+v", r.Problem)
 	}
 }
+
+// An outage of all workers is not the provider's, and nobody could serve the model.
+func TestAnOutageOfWhoServesTheModelDoesNotCount(t *testing.T) {
+	began := time.UnixMilli(2000)
+	for name, line := range map[string]string{"a tool ended": toolEnds, "codex tries again": retries} {
+		s := quietly(t, Limits{}, toolBegins, line)
+		s.m.cancel(s.m.now)
+		st := s.result(PumpCancelled).State
+		s = perform(t, PumpInput{State: st, Limits: Limits{Silence: 24 * time.Hour}},
+			Options{Serves: true, Since: 10 * time.Hour, Now: func() time.Time { return began.Add(5 * time.Hour) }})
+		s.wait(29 * time.Minute)
+		s.attached()
+		s.wait(time.Minute + time.Second)
+		if r := s.result(TimedOut); r.Problem == nil {
+			t.Errorf("%s: no problem", name)
+		}
+	}
+}

@@ -48,7 +48,7 @@ func reportsBesideTheItems(t *testing.T, c *codex) {
 		desk, agents = "mcp__desk__", ""
 	}
 	m := serveMCP(t, "")
-	m.harmless = true
+	m.harmless, m.tells = true, true
 	k := c.talk(t, scriptedmodel.Serve(t, strings.NewReplacer("DESK", desk, "AGENTS", agents).Replace(saysScript)))
 	hooks := filepath.Join(k.h.dir, "hooks.json")
 	if err := os.WriteFile(hooks, []byte(`{"hooks":{"PreToolUse":[{"hooks":[{"type":"command","command":"true"}]}]}}`), 0o600); err != nil {
@@ -65,6 +65,10 @@ func reportsBesideTheItems(t *testing.T, c *codex) {
 		t.Fatal(err)
 	}
 	saysAll(t, k.sink.entries)
+	// The server told how far its tool was. No version of the window passes that on.
+	if bytes.Contains(k.p.bytes(), []byte(`"item/mcpToolCall/progress"`)) {
+		t.Error("codex reports the progress of MCP tools by now: record it")
+	}
 	if *update {
 		saveRecording(t, "says-"+c.version+".jsonl", rec.steps(cleaner(k)))
 	}

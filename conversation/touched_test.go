@@ -14,10 +14,27 @@ func TestATurnsDiffTellsWhichWatchedFilesItTouches(t *testing.T) {
 		"*.go": false, "main.go": false, // only in the text of a file
 		"new/*.sql": true, "x.sql": true, "a.m?": true, "[": false,
 	} {
-		got := touched(diff, []WatchedFiles{{Name: "other", Patterns: []string{"none"}}, {Name: "w", Patterns: []string{"none", pattern}}})
+		got := touched(diff, "/srv/work", []WatchedFiles{{Name: "other", Patterns: []string{"none"}}, {Name: "w", Patterns: []string{"none", pattern}}})
 		if slices.Contains(got, "w") != want || slices.Contains(got, "other") {
 			t.Errorf("%q: %q", pattern, got)
 		}
+	}
+}
+
+// codex names files from the folder of the repository, which may be above the work folder, and by
+// absolute paths where there is no repository.
+func TestPatternsOfWatchedFilesAreSeenFromTheWorkFolder(t *testing.T) {
+	for _, path := range []string{"migrations/1.sql", "work/migrations/1.sql", "srv/work/migrations/1.sql", "/srv/work/migrations/1.sql"} {
+		diff := "diff --git a/" + path + " b/" + path + "\n"
+		for pattern, want := range map[string]bool{"migrations/**": true, "*.sql": true, "other/**": false, "1.sql/**": false} {
+			if got := touched(diff, "/srv/work", []WatchedFiles{{Name: "w", Patterns: []string{pattern}}}); (len(got) == 1) != want {
+				t.Errorf("%s, %q: %q", path, pattern, got)
+			}
+		}
+	}
+	elsewhere := "diff --git a//srv/other/migrations/1.sql b//srv/other/migrations/1.sql\n"
+	if got := touched(elsewhere, "/srv/work", []WatchedFiles{{Name: "w", Patterns: []string{"migrations/**"}}}); got != nil {
+		t.Errorf("a file of another folder: %q", got)
 	}
 }
 

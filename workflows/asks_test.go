@@ -24,7 +24,7 @@ func TestASessionSaysWhatItAsksFor(t *testing.T) {
 			Workspace: workspaces.Workspace{Repo: &workspaces.Repo{URL: "git@example.com:a/b", ForwardAgent: true},
 				Hooks: workspaces.Hooks{AfterCreate: "a", BeforeRun: "b", AfterRun: "c", BeforeRemove: "d"}}}, most,
 			protocol.SessionAsks{Sandbox: "danger-full-access", ApprovalPolicy: "never", Network: "on", ForwardAgent: true,
-				Hooks: []string{"after_create", "before_run", "after_run", "before_remove"}, Seed: "team", SeedCeiling: most}},
+				Hooks: []string{"after_create", "before_run", "after_run", "before_remove"}, Seed: "team", SeedCeiling: most, Unsaid: true}},
 		"profile": {session.Options{Dir: "/srv", Confine: hosts.Confinement{Profile: "loose", Write: []string{"/srv/x"}}}, nil,
 			protocol.SessionAsks{Sandbox: "profile", ApprovalPolicy: "on-request", Profile: "loose", Write: []string{"/srv/x"}, Dir: "/srv"}},
 	} {

@@ -192,7 +192,7 @@ func TestEveryAnnouncedFeatureIsAnOption(t *testing.T) {
 	all := session.Options{
 		Agents: protocol.Give("a"), Base: protocol.Give("b"), TeamTools: &protocol.ToolsGiven{Names: []string{"x"}, Activities: []string{"x"}},
 		FollowUps: []protocol.FollowUp{{Name: "look"}}, Verdict: true, Children: &protocol.Children{Max: 1}, OnLimit: protocol.LimitSwitch,
-		Credentials: protocol.CredentialsGateway,
+		Credentials: protocol.CredentialsGateway, Egress: []string{"github.com:443"}, Bounds: protocol.Bounds{Money: 1}, Policy: "rules: [{name: all, when: 'true', outcome: ask, risk: high}]",
 	}
 	if got := session.NewInput("a", all, nil).Requires; !slices.Equal(got, protocol.Features()) {
 		t.Errorf("a session with all of them requires %v, want %v", got, protocol.Features())

@@ -64,7 +64,7 @@ func TestAStartThatDoesNotCountIsRefusedAlsoIfItLooksNewer(t *testing.T) {
 				t.Errorf("it claimed %v", w.used)
 			}
 			if test.why == "" {
-				if err == nil || !strings.Contains(err.Error(), "waits for a newer worker") || !strings.Contains(err.Error(), "of_tomorrow") || len(records) > 0 {
+				if err == nil || !strings.Contains(err.Error(), "waits for a newer worker") || !strings.Contains(err.Error(), "of_tomorrow") || !strings.Contains(err.Error(), "a signed start counts for 24h5m0s") || len(records) > 0 {
 					t.Errorf("a start that counts: %v, on record %+v", err, records)
 				}
 				return
@@ -109,7 +109,7 @@ func TestABatchThatDoesNotCountIsRefusedAlsoIfItLooksNewer(t *testing.T) {
 			w.ExecuteWorkflow(protocol.TypeBatch, test.start(w))
 			err := w.GetWorkflowError()
 			switch {
-			case test.why == "" && (err == nil || !strings.Contains(err.Error(), "waits for a newer worker") || len(records) > 0):
+			case test.why == "" && (err == nil || !strings.Contains(err.Error(), "waits for a newer worker") || !strings.Contains(err.Error(), "a signed start counts for 24h5m0s") || len(records) > 0):
 				t.Errorf("a start that counts: %v, on record %+v", err, records)
 			case test.why != "" && (typeOf(err) != protocol.RefusedForbidden || !strings.Contains(err.Error(), test.why) || len(records) != 1):
 				t.Errorf("%v, want a refusal with %q; on record: %+v", err, test.why, records)

@@ -313,12 +313,14 @@ func (r *real) say(session, id, text string) int {
 }
 
 // askAgain reports whether a query is to be asked once more. If it was given to a worker that has
-// died since, it ends after 10 s. If an older worker has just left a task to newer ones, the
-// server refuses it.
+// died since, it ends after 10 s. If an older worker has just left a task to newer ones, or no
+// worker has asked for tasks of late, the server refuses it.
 func askAgain(err error) bool {
 	var late *serviceerror.DeadlineExceeded
 	var left *serviceerror.WorkflowNotReady
-	return errors.As(err, &late) || errors.As(err, &left) || errors.Is(err, context.DeadlineExceeded)
+	var nobody *serviceerror.FailedPrecondition
+	return errors.As(err, &late) || errors.As(err, &left) || errors.Is(err, context.DeadlineExceeded) ||
+		errors.As(err, &nobody) && strings.Contains(nobody.Message, "no poller seen")
 }
 
 func asked[T any](r *real, workflowID, name string, args ...any) (out T) {

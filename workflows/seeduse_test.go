@@ -32,13 +32,19 @@ func TestASeedLearnsFromAReleaseAndFromAVerificationHowMuchIsUsed(t *testing.T) 
 	p.at(time.Minute, func() {
 		now := p.Now()
 		p.releases(lease.Release{Holder: "a", Epoch: 1, Generation: 1, Clean: true,
-			Use: &protocol.SeedUse{Limits: limitsOf(now, 97, now.Add(time.Hour)), SeedQuota: protocol.SeedQuota{Met: now, Until: now.Add(time.Hour)}}})
+			Served: &protocol.ModelUse{Requests: 3, Retries: 1, Input: 100, Output: 20, Money: protocol.Unit, Spent: 2 * protocol.Unit, FirstByte: 3 * time.Second},
+			Use:    &protocol.SeedUse{Limits: limitsOf(now, 97, now.Add(time.Hour)), SeedQuota: protocol.SeedQuota{Met: now, Until: now.Add(time.Hour)}}})
 	})
 	p.at(2*time.Minute, func() {
 		a := p.seed().Account
 		if a == nil || a.Plan != "plus" || *a.UsedPercent != 97 || a.State != protocol.UsedUp || a.ResetsAt == nil {
 			t.Errorf("after the release it is %+v", a)
 		}
+		if g := p.seed().Gateway; g == nil || g.Requests != 3 || g.Retries != 1 || g.Input != 100 || g.Money != protocol.Unit || g.Spent != 0 || g.FirstByte != 3*time.Second {
+			t.Errorf("the gateway did %+v", g)
+		}
+		// A release of a lease that has ended is of use that has happened.
+		p.releases(lease.Release{Holder: "b", Epoch: 99, Generation: 1, Served: &protocol.ModelUse{Requests: 2, Failed: 1, LastKind: "auth", LastError: strings.Repeat("x", 1<<20)}})
 		now := p.Now()
 		f.account = &protocol.SeedAccount{Identity: "ann@example.com", Plan: "pro", Limits: limitsOf(now, 3, now.Add(time.Hour))}
 		f.account.Limits.Plan = "pro"
@@ -48,6 +54,9 @@ func TestASeedLearnsFromAReleaseAndFromAVerificationHowMuchIsUsed(t *testing.T) 
 		a := p.seed().Account
 		if a == nil || a.Identity != "ann@example.com" || a.Plan != "pro" || *a.UsedPercent != 3 || a.State != "" {
 			t.Errorf("after the verification it is %+v", a)
+		}
+		if g := p.seed().Gateway; g == nil || g.Requests != 5 || g.Failed != 1 || g.LastKind != "auth" || len(g.LastError) > 4<<10 {
+			t.Errorf("the gateway did %+v", g)
 		}
 		again := login("2")
 		again.Account = &protocol.SeedAccount{Identity: "ann@example.com", Plan: "pro"}
@@ -125,15 +134,27 @@ func TestASessionTellsItsSeedOfTheUseWithTheRelease(t *testing.T) {
 	w.fake.pumps = []pumpFunc{func(ctx context.Context, in pumps.RunPumpInput) (pumps.RunPumpResult, error) {
 		out, err := met(ctx, in)
 		out.Pump.State.RateLimits = limitsOf(w.Now(), 100, w.Now().Add(time.Hour))
+		out.Model = &protocol.ModelUse{Requests: 2, Output: 9, Spent: 7}
 		return out, err
 	}}
 	w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
-	w.whenTurn(1, "failed", func() { w.send(protocol.SignalClose, protocol.Close{}) })
+	w.whenTurn(1, "failed", func() {
+		if v := w.view(); v.Gateway == nil || v.Gateway.Spent != 7 || v.SeedGateway == nil || v.SeedGateway.Requests != 2 || v.SeedGateway.Spent != 0 {
+			t.Errorf("the gateway did %+v, of which the seed is not told %+v", v.Gateway, v.SeedGateway)
+		}
+		w.send(protocol.SignalClose, protocol.Close{})
+	})
 	w.start(session.Options{Seed: "team"})
 	if got := strings.Join(w.released, " "); got != "seed/team pool/default" || w.back[0].Use == nil || w.back[1].Use != nil {
 		t.Fatalf("released %q with %+v", got, w.back)
 	}
 	if u := w.back[0].Use; u.Met.IsZero() || !u.Until.After(u.Met) || u.Limits == nil || u.Limits.Primary.UsedPercent != 100 {
 		t.Errorf("the seed is told %+v", u)
+	}
+	if u := w.back[0].Served; u == nil || u.Requests != 2 || u.Output != 9 || u.Spent != 0 || w.back[1].Served != nil {
+		t.Errorf("the seed is told that the gateway did %+v", u)
+	}
+	if v := w.view(); v.Gateway == nil || v.Gateway.Requests != 2 || v.SeedGateway != nil {
+		t.Errorf("the session has %+v, of which the seed is not told %+v", v.Gateway, v.SeedGateway)
 	}
 }

@@ -1,9 +1,11 @@
 package workflows
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -75,6 +77,24 @@ func (r *tidied) tidy(later time.Duration) (out batches.TidyStoreResult) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		r.t.Fatal(err)
 	}
+	for {
+		run := r.tidyOnce()
+		out.Deleted += run.Deleted
+		out.Blobs += run.Blobs
+		out.Bytes += run.Bytes
+		out.Marked += run.Marked
+		out.Records += run.Records
+		if len(run.Problems) == 0 {
+			return out
+		}
+		if !slices.ContainsFunc(run.Problems, isLate) || r.t.Context().Err() != nil {
+			r.t.Fatalf("%+v", run)
+		}
+	}
+}
+
+func (r *tidied) tidyOnce() (out batches.TidyStoreResult) {
+	r.t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestActivityEnvironment()
 	env.RegisterActivity(r.set.Batch.TidyStore)
@@ -82,10 +102,16 @@ func (r *tidied) tidy(later time.Duration) (out batches.TidyStoreResult) {
 	if err == nil {
 		err = v.Get(&out)
 	}
-	if err != nil || len(out.Problems) > 0 {
-		r.t.Fatalf("%+v, %v", out, err)
+	if err != nil {
+		r.t.Fatal(err)
 	}
 	return out
+}
+
+// isLate reports whether a problem of TidyStore is that the server did not answer in time.
+// What it concerns stays then until the next run.
+func isLate(problem string) bool {
+	return strings.Contains(problem, context.DeadlineExceeded.Error())
 }
 
 func (r *tidied) tidies() {
@@ -209,11 +235,12 @@ func TestMaintenanceTidiesTheStore(t *testing.T) {
 	}
 }
 
-func TestRecordsOfToolCallsAndInstructionsGoWithTheirSession(t *testing.T) {
+func TestRecordsOfToolCallsInstructionsAndCountsGoWithTheirSession(t *testing.T) {
 	r := newTidied(t)
 	gone, there := r.session("gone", session.Options{}), r.session("there", session.Options{})
 	keys := func(id string) []string {
-		return []string{"instructions/" + id, "toolcalls/" + id + "/call_1", "toolcalls/" + id + "/call_1.begun"}
+		return []string{"instructions/" + id, "modelbodies/" + id + "/29991103t120000.000000z-20261103t120000.000000z-abcdefgh", "toolcalls/" + id + "/call_1", "toolcalls/" + id + "/call_1.begun",
+			"spend/session." + id + ".19ad4c1/all/w1.2026-11-30", "spend/session." + id + ".19ad4c1/all/fold.0000000001"}
 	}
 	for _, id := range []string{gone, there} {
 		r.becomes(id, protocol.Idle)
@@ -230,14 +257,22 @@ func TestRecordsOfToolCallsAndInstructionsGoWithTheirSession(t *testing.T) {
 			t.Errorf("%s is deleted, although Temporal knows the session", key)
 		}
 	}
+	// A body whose time is over goes, although Temporal knows the session.
+	over := "modelbodies/" + there + "/20261103t120000.000000z-20261102t120000.000000z-abcdefgh"
+	if err := r.store.Put(t.Context(), over, []byte("{}")); err != nil {
+		t.Fatal(err)
+	}
 	r.forgotten(protocol.SessionID(gone))
 	r.tidy(0) // marks
+	if r.has(over) {
+		t.Error("a body whose time is over is left")
+	}
 	if !r.has(keys(gone)[0]) {
 		t.Error("the records are deleted when Temporal does not know the session for the first time")
 	}
 	out := r.tidy(owned.Apart)
-	if out.Records != 3 {
-		t.Errorf("%d records were deleted, want 3", out.Records)
+	if out.Records != 6 {
+		t.Errorf("%d records were deleted, want 6", out.Records)
 	}
 	for _, key := range keys(gone) {
 		if r.has(key) {

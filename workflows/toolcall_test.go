@@ -2,9 +2,11 @@ package workflows
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -60,9 +62,8 @@ func (r *real) callTool(kind string, a protocol.ToolActivity, wait time.Duration
 	r.t.Helper()
 	call := "call_" + r.zone + "-" + kind
 	id = protocol.ToolCallID(call)
-	if a.Type = kind; a.Queue == "" {
-		a.Queue = r.teamQueue()
-	}
+	a.Type = cmp.Or(a.Type, kind)
+	a.Queue = cmp.Or(a.Queue, r.teamQueue())
 	in := protocol.CallToolInput{ID: call, Tool: "lookup", Session: "s", Activity: a, Wait: wait, Argument: protocol.RawPayload{
 		Metadata: map[string][]byte{"encoding": []byte("json/plain")}, Data: []byte(`{"id":"` + call + `","again":true}`),
 	}}
@@ -100,6 +101,16 @@ func TestACallOfATeamsActivityEndsInOneStatedWay(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			_, out := r.callTool(kind, c.activity, c.wait)
+			// The team's worker may be too busy to take the call, or to try it as often as it should, in time.
+			slow := func() bool {
+				return out.Outcome == protocol.ToolNotBegun && c.want != protocol.ToolNotBegun ||
+					out.Outcome == protocol.ToolTimedOut && (c.want != protocol.ToolTimedOut || !strings.Contains(out.Why, c.why))
+			}
+			for n := 0; slow() && n < 2; n++ {
+				c.wait *= 4
+				c.activity.Type = kind
+				_, out = r.callTool(fmt.Sprintf("%s.%d", kind, n), c.activity, c.wait)
+			}
 			if out.Outcome != c.want || !strings.Contains(out.Why, c.why) {
 				t.Errorf("it came to %+v", out)
 			}

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	commonpb "go.temporal.io/api/common/v1"
@@ -72,7 +74,7 @@ func (w *watcher) looks(t *testing.T, later time.Duration) (out WatchEventsResul
 	if err := w.ended(t.Context()); !w.heard("the list of ended sessions", err) {
 		out.Problem = err.Error()
 	}
-	w.plan(&out)
+	w.plan(t.Context(), &out)
 	settled = w.settled(&out)
 	return out, settled
 }
@@ -125,5 +127,61 @@ func TestWhatIsCarriedOfTheSilentIsBounded(t *testing.T) {
 	out := w.silent()
 	if len(out) != maxSilent+1 || !out[others].Equal(begun.Add(maxSilent*time.Second)) || out["session s0"].IsZero() {
 		t.Errorf("%d are carried, others since %s", len(out), out[others])
+	}
+}
+
+// A plan asks once for each person whether they have the inbox open. A store that hangs holds it up
+// for a moment in all, and then people are told at once.
+func TestAPlanAsksOnceForEachPersonWhetherTheyLook(t *testing.T) {
+	r, err := notify.Parse([]byte(`channels:
+  post: {kind: mail, server: "127.0.0.1:25", tls: none, from: f@example.com}
+people:
+  - {name: ann, mail: ann@example.com}
+  - {name: bob, mail: bob@example.com}
+  - {name: eve, mail: eve@example.com}
+rules:
+  - {name: all, events: [approval.opened], to: [ann, bob, eve]}
+`), ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, looks := range map[string]func(ctx context.Context, person string) bool{
+		"the store answers": func(_ context.Context, person string) bool { return person == "ann" },
+		"the store hangs":   func(ctx context.Context, _ string) bool { <-ctx.Done(); return false },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := watching(t, &zone{})
+			w.rules = r
+			asked := map[string]int{}
+			w.looking = func(ctx context.Context, person string) bool {
+				asked[person]++
+				return looks(ctx, person)
+			}
+			for i := range 20 {
+				w.found = append(w.found, found{NotifyEvent: protocol.NotifyEvent{Key: fmt.Sprint("k", i), Kind: protocol.EventApprovalOpened, At: begun.Add(time.Second)}})
+			}
+			var out WatchEventsResult
+			start := time.Now() // by the bubble's clock
+			w.plan(t.Context(), &out)
+			if took := time.Since(start); took > lookWait {
+				t.Errorf("%s: the plan waits for %s", name, took)
+			}
+			held := map[string]int{}
+			for _, n := range out.Notices {
+				if !n.NotBefore.IsZero() {
+					held[n.Person]++
+				}
+			}
+			want, wantAsked := map[string]int{}, map[string]int{"ann": 1}
+			if name == "the store answers" {
+				want["ann"], wantAsked["bob"], wantAsked["eve"] = 20, 1, 1
+			}
+			if len(out.Notices) != 60 || !maps.Equal(held, want) || !maps.Equal(asked, wantAsked) {
+				t.Errorf("%s: of %d notices, those of %v are held back, after %v requests", name, len(out.Notices), held, asked)
+			}
+			if w.plan(t.Context(), &out); asked["ann"] != 1 {
+				t.Errorf("%s: a plan without an event asks", name)
+			}
+		})
 	}
 }

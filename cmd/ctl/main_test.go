@@ -9,10 +9,11 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// The test binary is also ctl. The scripts in testdata run it as a user would.
+// The test binary is also ctl, under both of its names. The scripts in testdata run it as a user would.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
-		"ctl": main,
+		"ctl":      main,
+		"fairlead": main, // as a release installs it
 	})
 }
 

@@ -318,7 +318,7 @@ func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 	for _, d := range []time.Duration{2 * time.Millisecond, 2 * time.Second, 100 * time.Hour} {
 		timer.Record(d)
 	}
-	m.watch("fairlead_test", "A gauge.", func() float64 { return 7 })
+	m.watch("fairlead_live_topics", func() float64 { return 7 })
 	address := regexp.MustCompile(`127\.0\.0\.1:\d+`).FindString(log.String())
 	page, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address+"/debug/pprof/", nil)
 	if err != nil {
@@ -347,7 +347,7 @@ func TestMetricsOfDifferentTagsAreServed(t *testing.T) {
 		`temporal_latency_seconds_bucket{operation="Poll",le="0.003"} 1` + "\n",
 		`temporal_latency_seconds_bucket{operation="Poll",le="3"} 2` + "\n",
 		`temporal_latency_seconds_bucket{operation="Poll",le="+Inf"} 3` + "\n",
-		"fairlead_test 7\n",
+		"fairlead_live_topics 7\n",
 	} {
 		if !strings.Contains(string(body), want) {
 			t.Errorf("not served: %s", want)

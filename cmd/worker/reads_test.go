@@ -33,6 +33,10 @@ func (k known) Batch(_ context.Context, id string) (access.Object, bool, error) 
 	return k.get("batch." + id)
 }
 
+func (k known) Host(context.Context, string) (access.Object, bool, error) {
+	return access.Object{}, false, errors.New("a start reads no host")
+}
+
 func (k known) Login(context.Context, string, string) (access.Object, bool, error) {
 	return access.Object{}, false, errors.New("a start reads no login")
 }

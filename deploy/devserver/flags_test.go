@@ -80,6 +80,15 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		{"--ui-codec-upstream https://a.example", []string{"--ui-codec-upstream", "https://a.example"}},
 		{"--tls-ca a --tls-cert b", []string{"--tls-key", "all three or none"}},
 		{"--ui-login f --ui-ip 0.0.0.0", []string{"--ui-login", "loopback"}},
+		{"--frontends 2", []string{"--frontends", "--postgres"}},
+		{"--postgres-password f", []string{"--postgres-password", "--postgres"}},
+		{"--postgres mysql://me@h:1", []string{"--postgres", "postgres://USER@HOST:PORT"}},
+		{"--postgres postgres://me:secret@h:1", []string{"--postgres", "--postgres-password"}},
+		{"--postgres postgres://me@h", []string{"--postgres", "HOST:PORT"}},
+		{"--postgres postgres://me@h:1 --postgres-database A-b", []string{"--postgres-database", "A-b"}},
+		{"--postgres postgres://me@h:1 --postgres-password /no/such", []string{"--postgres-password", "/no/such"}},
+		{"--postgres postgres://me@h:1 --frontends 99", []string{"--frontends", "99"}},
+		{"--postgres postgres://me@h:1 --search-attribute Foo=Keyword", []string{"--search-attribute", "--postgres"}},
 	} {
 		_, err := parse(strings.Fields(c.args))
 		if err == nil {
@@ -125,10 +134,30 @@ func TestAskedSettingOverridesOurs(t *testing.T) {
 	value := func(c dynamicconfig.Client) any {
 		return c.GetValue(dynamicconfig.WorkerCommandsEnabled.Key())[0].Value
 	}
-	if got := value(dynamicClient(nil)); got != true {
+	if got := value(dynamicClient(new(options))); got != true {
 		t.Errorf("without being asked it is %v, want true", got)
 	}
-	if got := value(dynamicClient(asked)); got != false {
+	if got := value(dynamicClient(&options{dynamic: asked})); got != false {
 		t.Errorf("asked for false it is %v", got)
+	}
+}
+
+// With PostgreSQL the server has Temporal's default settings. Tests on it find what depends on our own.
+func TestWithPostgreSQLTheSettingsAreTemporalsOwn(t *testing.T) {
+	o, err := parse(strings.Fields("--postgres postgres://me@127.0.0.1:5432 --frontends 2 --dynamic-config-value frontend.namespaceRPS.visibility=7"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dynamicClient(o)
+	for _, key := range []dynamicconfig.Key{dynamicconfig.WorkerCommandsEnabled.Key(), dynamicconfig.EnableCancelActivityWorkerCommand.Key(), dynamicconfig.MatchingEnableFairness.Key()} {
+		if values := c.GetValue(key); len(values) > 0 {
+			t.Errorf("%s is %v", key, values)
+		}
+	}
+	if values := c.GetValue(dynamicconfig.FrontendMaxNamespaceVisibilityRPSPerInstance.Key()); len(values) != 1 || values[0].Value != 7 {
+		t.Errorf("what was asked for is %v", values)
+	}
+	if main := o.postgres.persistence().DataStores["postgres"].SQL; main.ConnectAddr != "127.0.0.1:5432" || main.User != "me" || main.DatabaseName != "temporal" {
+		t.Errorf("the store is %+v", main)
 	}
 }

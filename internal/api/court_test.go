@@ -123,6 +123,10 @@ func (o *things) Batch(_ context.Context, id string) (access.Object, bool, error
 	return o.get("batch/" + id)
 }
 
+func (o *things) Host(_ context.Context, name string) (access.Object, bool, error) {
+	return o.get("host/" + name)
+}
+
 func (o *things) Login(_ context.Context, host, id string) (access.Object, bool, error) {
 	return o.get("host/" + host + "/" + id)
 }

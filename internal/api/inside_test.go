@@ -86,9 +86,19 @@ func TestLoginsFromInsideAreOnRecord(t *testing.T) {
 	if r := unknown[0]; r.Principal != "" || r.Outcome != audit.Refused || !strings.Contains(r.Reason, "a link: it was used") {
 		t.Errorf("a refused login of a stranger: %+v", r)
 	}
+	in.Recorded(dora, audit.PasskeyAdd, "passkey/1", "a laptop", nil)
+	in.Recorded(dora, audit.PasskeyAdd, "passkey", "", errors.New("her login is old"))
+	if all := principals.take(); len(all) != 2 || all[0].Outcome != audit.Accepted || all[0].Object != "passkey/1" || all[0].Reason != "a laptop" ||
+		all[1].Outcome != audit.Refused || all[1].Reason != "her login is old" || all[1].Principal != dora.Principal || all[1].Source != audit.Workflow || all[1].Access != l.a.Digest {
+		t.Errorf("on record of passkeys: %+v", all)
+	}
 	owner := Insiders(serve(t, func(o *Options) { o.Record = principals.add }).server)
 	owner.LoggedIn(Person{}, "a link", nil)
 	if all := principals.take(); len(all) != 1 || all[0].Principal != "" || all[0].Outcome != audit.Accepted || all[0].Source != audit.Unix {
 		t.Errorf("a login of the owner: %+v", all)
+	}
+	owner.Recorded(Person{}, audit.PasskeyRemove, "passkey/1", "", errors.New("no"))
+	if all := principals.take(); len(all) != 1 || all[0].Principal != "" || all[0].Outcome != audit.Refused || all[0].Source != audit.Unix {
+		t.Errorf("a refusal of the owner: %+v", all)
 	}
 }

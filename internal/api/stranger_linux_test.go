@@ -6,8 +6,10 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/lab/stranger"
 	"fairlead.dev/fairlead/internal/localsocket"
 )
@@ -76,5 +78,39 @@ func TestASocketIsNotMadeInAFolderOfAnotherUser(t *testing.T) {
 		if err == nil {
 			s.Close()
 		}
+	}
+}
+
+// A loopback address without a token answers its own user and root. Every other user of the
+// machine can connect to it, and is told what to do.
+func TestTheAPIOnLoopbackWithoutATokenAnswersNoOtherUser(t *testing.T) {
+	refused := make(chan audit.Record, 1)
+	b := serve(t, func(o *Options) {
+		o.Listen = "127.0.0.1:0"
+		o.RecordStranger = func(r audit.Record) { refused <- r }
+	})
+	var text []byte
+	var err error
+	stranger.Do(t, func() {
+		var conn net.Conn
+		if conn, err = net.Dial("tcp", strings.TrimPrefix(b.server.Address(), "http://")); err != nil {
+			return
+		}
+		defer conn.Close()
+		if _, err = io.WriteString(conn, "GET /v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"); err == nil {
+			text, err = io.ReadAll(conn)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := string(text); !strings.HasPrefix(got, "HTTP/1.1 403 ") || !strings.Contains(got, "uid 65534 asks") || !strings.Contains(got, "api.token_file") {
+		t.Errorf("another user reads %q", got)
+	}
+	if r := <-refused; r.Outcome != audit.Refused || !strings.Contains(r.Reason, "uid 65534") {
+		t.Errorf("on record is %+v", r)
+	}
+	if st, err := b.client("").Status(t.Context()); err != nil || st.PID != 7 {
+		t.Errorf("its own user reads %+v, %v", st, err)
 	}
 }

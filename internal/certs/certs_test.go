@@ -293,6 +293,32 @@ func TestAClientReadsItsFilesAtEachHandshake(t *testing.T) {
 	if err := greeted(address, conf); err != nil {
 		t.Errorf("after a renewal: %v", err)
 	}
+	if err := CheckFiles(f.CA, f.Client, f.Client); err != nil {
+		t.Errorf("files that can be used: %v", err)
+	}
+	// Files that cannot be used change nothing. The server reads its own ones.
+	held := In(t.TempDir())
+	for from, to := range map[string]string{f.CA: held.CA, f.Client: held.Client} {
+		text, err := os.ReadFile(from)
+		if err == nil {
+			err = os.WriteFile(to, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf = Client(held.CA, held.Client, held.Client, "127.0.0.1")
+	for _, path := range []string{held.CA, held.Client} {
+		if err := os.WriteFile(path, []byte("nothing"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := greeted(address, conf); err != nil {
+			t.Errorf("without a good %s: %v", filepath.Base(path), err)
+		}
+		if err := CheckFiles(held.CA, held.Client, held.Client); err == nil {
+			t.Errorf("a bad %s is not told", filepath.Base(path))
+		}
+	}
 }
 
 func TestNobodyElseIsTaken(t *testing.T) {

@@ -44,6 +44,10 @@ func (b *memory) Put(_ context.Context, key string, data []byte) error {
 	return nil
 }
 
+func (b *memory) CreateOnce(ctx context.Context, key string, data []byte) error {
+	return b.Create(ctx, key, data)
+}
+
 func (b *memory) Create(_ context.Context, key string, data []byte) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,12 +136,27 @@ func (f *fakeAPI) LoggedIn(p api.Person, how string, err error) {
 	f.logins = append(f.logins, fmt.Sprintf("%s by %s: %v", p.Principal, how, err))
 }
 
+func (f *fakeAPI) Recorded(p api.Person, verb, object, reason string, err error) {
+	f.logins = append(f.logins, fmt.Sprintf("%s %s %s: %s: %v", p.Principal, verb, object, reason, err))
+}
+
 const host = "127.0.0.1:9999"
 
 var linkSecret = []byte(strings.Repeat("k", 32))
 
+// emptyInbox has nothing, and nothing comes.
+type emptyInbox struct{}
+
+func (emptyInbox) Next(ctx context.Context, after uint64) (uint64, map[string]string, bool, error) {
+	if after == 0 {
+		return 1, nil, false, nil
+	}
+	<-ctx.Done()
+	return 0, nil, false, ctx.Err()
+}
+
 func newConsole(f *fakeAPI) *Console {
-	return New(Options{API: f, Store: &memory{m: map[string][]byte{}}, Hosts: []string{host}, URL: "http://" + host, Cookie: "c", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Link: func() ([]byte, error) { return linkSecret, nil }})
+	return New(Options{API: f, Inbox: emptyInbox{}, Store: &memory{m: map[string][]byte{}}, Hosts: []string{host}, URL: "http://" + host, Cookie: "c", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Link: func() ([]byte, error) { return linkSecret, nil }})
 }
 
 // ask makes a request of a browser of the console's own pages.

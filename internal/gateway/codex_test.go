@@ -32,6 +32,11 @@ type keyless struct {
 
 func newKeyless(t *testing.T, model *scriptedmodel.Server) *keyless {
 	t.Helper()
+	return newMetered(t, model, nil)
+}
+
+func newMetered(t *testing.T, model *scriptedmodel.Server, meter Meter) *keyless {
+	t.Helper()
 	k := &keyless{T: t, sshd: hosttest.StartSSHD(t, hosttest.Options{}), tokens: &Tokens{}}
 	k.dir = filepath.Join(k.sshd.Home, "s1")
 	for _, d := range []string{"codex-home", "work", "tmp"} {
@@ -54,7 +59,7 @@ func newKeyless(t *testing.T, model *scriptedmodel.Server) *keyless {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := New(Options{Tokens: k.tokens, Upstreams: []Upstream{{Name: "scripted", BaseURL: model.BaseURL(), Key: theKey}}, Record: func(o Outcome) {
+	g, err := New(Options{Tokens: k.tokens, Meter: meter, Upstreams: []Upstream{{Name: "scripted", BaseURL: model.BaseURL(), Key: theKey}}, Record: func(o Outcome) {
 		k.mu.Lock()
 		defer k.mu.Unlock()
 		k.out = append(k.out, o)

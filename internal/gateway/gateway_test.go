@@ -33,6 +33,12 @@ type bench struct {
 
 func newBench(t *testing.T, limits Limits, upstreams ...Upstream) *bench {
 	t.Helper()
+	return newBenchOf(t, Options{Limits: limits, Upstreams: upstreams})
+}
+
+func newBenchOf(t *testing.T, o Options) *bench {
+	t.Helper()
+	upstreams, limits := o.Upstreams, o.Limits
 	b := &bench{T: t, tokens: &Tokens{}}
 	b.token = b.tokens.Issue(time.Now(), 0)
 	for i := range upstreams {
@@ -46,11 +52,13 @@ func newBench(t *testing.T, limits Limits, upstreams ...Upstream) *bench {
 	if limits.FirstPause == 0 {
 		limits.FirstPause = time.Microsecond
 	}
-	g, err := New(Options{Upstreams: upstreams, Tokens: b.tokens, Limits: limits, Record: func(o Outcome) {
+	o.Tokens, o.Limits = b.tokens, limits
+	o.Record = func(o Outcome) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.out = append(b.out, o)
-	}})
+	}
+	g, err := New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -307,7 +315,7 @@ func TestWhatFailsBeforeTheFirstByteIsRepeatedAndGivenToTheNextUpstream(t *testi
 			t.Parallel()
 			p, next := newProvider(t, c.act), newProvider(t, sends(whole))
 			second := next.up()
-			second.Model = "m2"
+			second.Models = map[string]string{"m*": "m2"}
 			b := newBench(t, Limits{Attempts: 3}, p.up(), second)
 			status, text, err := b.ask()
 			o := b.last(1)
@@ -585,7 +593,7 @@ func FuzzAStream(f *testing.F) {
 	f.Add([]byte("event: x\r\ndata: {}\r\n\r\n: c\n\ndata: {\"type\":\"error\",\"code\":1}\n\n"), 2, true)
 	f.Fuzz(func(t *testing.T, text []byte, piece int, clean bool) {
 		piece = max(1, min(piece, 64))
-		split, s := splitter{most: 1 << 12}, newStream(1<<14)
+		split, s := splitter{most: 1 << 12}, newStream(1<<14, nil)
 		other, again := splitter{most: 1 << 12}, 0
 		whole, werr := other.feed(text)
 		ended := false
@@ -624,4 +632,13 @@ func FuzzAStream(f *testing.F) {
 			}
 		}
 	})
+}
+
+// A stream may last for an hour, and a request may have megabytes.
+func TestARequestIsLetGoOnceItWasSent(t *testing.T) {
+	s := &sending{text: []byte("what codex asks")}
+	text, err := io.ReadAll(s)
+	if err != nil || string(text) != "what codex asks" || s.text != nil {
+		t.Errorf("read %q, %v; kept %q", text, err, s.text)
+	}
 }

@@ -3,6 +3,7 @@ package httpapi_test
 import (
 	"context"
 	"encoding/json"
+	"time"
 
 	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/httpapi"
@@ -149,4 +150,36 @@ func (f *fake) StartBatch(_ context.Context, key, id string, in httpapi.StartBat
 
 func (f *fake) CreateSchedule(_ context.Context, key, name string, in httpapi.NewSchedule) (protocol.ScheduleView, error) {
 	return schedule(name), f.took(key, in)
+}
+
+func (f *fake) PutHost(_ context.Context, key, zone, name string, in httpapi.NewHost) (protocol.HostView, error) {
+	return host(name), f.took(key, in)
+}
+
+func (f *fake) RemoveHost(_ context.Context, zone string, in protocol.RemoveHost) (protocol.HostView, error) {
+	return host(in.Name), f.took("", in)
+}
+
+func (f *fake) SetPool(_ context.Context, key, zone string, in protocol.SetPool) (protocol.PoolView, error) {
+	return pool(zone), f.took(key, in)
+}
+
+func (f *fake) PausePool(_ context.Context, key, zone string, in protocol.PausePool) (protocol.PoolView, error) {
+	return pool(zone), f.took(key, in)
+}
+
+func (f *fake) ChangeSeed(_ context.Context, key, name string, msg any) (protocol.SeedView, error) {
+	return seed(name), f.took(key, msg)
+}
+
+func (f *fake) SetBatch(_ context.Context, key, id string, in httpapi.BatchSettings) (protocol.BatchView, error) {
+	return batch(id), f.took(key, in)
+}
+
+func (f *fake) RetryBatch(_ context.Context, key, id string, in httpapi.RetryingBatch) (protocol.BatchView, error) {
+	return batch(id), f.took(key, in)
+}
+
+func (f *fake) BackfillSchedule(_ context.Context, key, name string, in httpapi.Backfill) (httpapi.Backfilled, error) {
+	return httpapi.Backfilled{Name: name, Times: []time.Time{noon}}, f.took(key, in)
 }

@@ -89,7 +89,7 @@ func serve(t *testing.T, change ...func(*api.Options)) *place {
 	opts := api.Options{
 		Listen: "unix://" + filepath.Join(t.TempDir(), "api.sock"), Store: st, Hub: p.hub, Sessions: running{}, Authority: keeper, Tokens: book,
 		Status: func() api.Status { return api.Status{} },
-		Alive:  20 * time.Millisecond,
+		Alive:  20 * time.Millisecond, Workspaces: folders{},
 		Record: func(r audit.Record) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -140,6 +140,16 @@ func (p *place) ask(role, method, target, body string, header ...string) reply {
 
 func (p *place) open(ctx context.Context, role, method, target, body string, header ...string) *http.Response {
 	p.Helper()
+	resp, err := p.try(ctx, role, method, target, body, header...)
+	if err != nil {
+		p.Fatal(err)
+	}
+	return resp
+}
+
+// try makes a request whose connection may be cut.
+func (p *place) try(ctx context.Context, role, method, target, body string, header ...string) (*http.Response, error) {
+	p.Helper()
 	path, unix := strings.CutPrefix(p.server.Address(), "unix://")
 	tr := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
 		if unix {
@@ -165,11 +175,7 @@ func (p *place) open(ctx context.Context, role, method, target, body string, hea
 	for i := 0; i+1 < len(header); i += 2 {
 		r.Header.Set(header[i], header[i+1])
 	}
-	resp, err := (&http.Client{Transport: tr}).Do(r)
-	if err != nil {
-		p.Fatal(err)
-	}
-	return resp
+	return (&http.Client{Transport: tr}).Do(r)
 }
 
 // A fake is the workflows: it knows session s1 with approval s1.1, and keeps what it is asked.
@@ -240,6 +246,22 @@ func (f *fake) Turn(_ context.Context, id string, n int) (protocol.TurnView, err
 
 func (f *fake) Tell(_ context.Context, key, id string, msg any) (any, error) {
 	return session(id), f.took(key, msg)
+}
+
+func (f *fake) SetSession(_ context.Context, key, id string, in httpapi.SessionSettings) (any, error) {
+	return session(id), f.took(key, in)
+}
+
+func (f *fake) Act(_ context.Context, key, id string, act protocol.Act, review *protocol.Review) (protocol.MessageAccepted, error) {
+	return protocol.MessageAccepted{Session: id, N: 2, MessageID: "m-2"}, f.took(key, act)
+}
+
+func (f *fake) Models(_ context.Context, id string) (protocol.ModelsView, error) {
+	return protocol.ModelsView{Session: id, Model: "gpt", At: noon, Models: []protocol.Model{{ID: "gpt", Name: "GPT", Efforts: []string{"low"}}}}, f.took("", id)
+}
+
+func (f *fake) Push(_ context.Context, key, id string, in httpapi.Pushing) (httpapi.Pushed, error) {
+	return httpapi.Pushed{Branch: in.Branch, Commit: id}, f.took(key, in)
 }
 
 func (f *fake) TakeSnapshot(_ context.Context, key, id string) (protocol.SnapshotAccepted, error) {

@@ -31,12 +31,29 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 }
 
+// staysOut says what ctl does and the API does not.
+const staysOut = `
+## What stays with ctl
+
+| ctl | why |
+| --- | --- |
+| ` + "`seed import`, `export`, `capture`, `login`, `rotate-keys`" + ` | secrets go in or out; ctl seals them, and nobody else's program holds them |
+| ` + "`host exec`, `provision`, `import`, `export`" + ` | they act on a host beside sessions, or read files of the person's machine. ` + "`POST /v1/hosts/{name}`" + ` adds a host whose keys are known |
+| ` + "`approval message`" + `, decisions with a key of one's own | the key stays on the machine of the person who signs; the field ` + "`signature`" + ` of a decision takes what was signed there |
+| ` + "`snapshot check`, `prune`" + ` | they look after the whole store; workers do that by themselves |
+| ` + "`batch check`" + ` | a start tells all mistakes before it begins anything |
+| ` + "`session close`" + ` of a group, ` + "`transcript`" + ` as Markdown or a page | lists, closes and entries are there |
+| ` + "`access`, `policy`, `token`, `login`, `notify`, `cluster`, `up`, `down`, `doctor`" + ` | they are about who may do what, and about the stack itself, and not about its work |
+
+Secret answers are sealed by a worker: ` + "`POST /v1/sessions/{id}/requests/{digest}/answers`" + ` takes them, and answers with ` + "`answers_blob`" + ` of a decision.
+`
+
 // reference is the page for people.
 func reference(doc *huma.OpenAPI) string {
 	var b strings.Builder
 	b.WriteString("# The HTTP API\n\nMade from the OpenAPI document that workers serve at `/openapi.json` . That document also has the fields of each answer, which are those of [ctl's JSON](ctl.md). " +
 		"[Use the HTTP API from a program](../how-to/use-the-http-api.md) shows requests.\n\n" +
-		"Each `POST` takes the header `Idempotency-Key`. Each list takes `limit` and `cursor`, and has `items` and, if there are more, `cursor`. Each error is a problem (RFC 9457) with `kind`, `detail` and `hint`.\n")
+		"Each `POST` takes the header `Idempotency-Key`. Each list takes `limit` and `cursor`, and has `items` and, if there are more, `cursor`. Each error is a problem (RFC 9457) with `kind`, `detail` and `hint`.\n" + staysOut)
 	var paths []string
 	for path := range doc.Paths {
 		paths = append(paths, path)
@@ -58,9 +75,15 @@ func reference(doc *huma.OpenAPI) string {
 				fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", p.Name, p.In, kindOf(p.Schema), cell(p.Description))
 			}
 			if body := of.op.RequestBody; body != nil {
-				b.WriteString(table("field of the request", schemaOf(doc, body.Content["application/json"].Schema)))
+				for kind, media := range body.Content {
+					if kind == "application/json" {
+						b.WriteString(table("field of the request", schemaOf(doc, media.Schema)))
+					} else {
+						fmt.Fprintf(&b, "\nThe body is a file, `%s`.\n", kind)
+					}
+				}
 			}
-			for _, status := range []string{"200", "201", "202"} {
+			for _, status := range []string{"200", "201", "202", "206"} {
 				r := of.op.Responses[status]
 				if r == nil {
 					continue

@@ -63,6 +63,9 @@ func TestEveryMistakeIsToldWithItsLine(t *testing.T) {
 		small + "colour: red\n":                                                   "line 8: colour: no such key",
 		small + "allow_private: [10.0.0.0/99]\n":                                  "line 8: allow_private[0]: want an IP address",
 		small + "limit: {messages: 0}\n":                                          "line 8: limit: messages is between",
+		chat("decide: true"):                                                      "decide: it needs app_token_file",
+		chat("decide: true, app_token_file: a"):                                   "decide: Slack then shows the command that is accepted, so it needs details: summary",
+		"details: summary\n" + chat("app_token_file: a"):                          "app_token_file: it is only for channels with decide: true",
 	} {
 		_, err := Parse([]byte(text), ".")
 		var broken *BrokenError
@@ -117,6 +120,54 @@ func TestQuietHoursHoldANoticeUntilTheyEnd(t *testing.T) {
 	dropped := parsed(t, strings.Replace(small, `zone: Europe/Berlin`, `then: drop`, 1)).Plan(e, Facts{}, 0, time.Date(2026, 1, 1, 23, 0, 0, 0, time.UTC))
 	if dropped[0].State != protocol.NoticeSuppressed || dropped[0].Reason != "quiet hours" {
 		t.Errorf("the notice is %+v", dropped[0])
+	}
+}
+
+// Whoever has the inbox open is told of a new approval only if it is still open some time later, well
+// before it expires. What is urgent, about to expire, or not for a person is told at once.
+func TestWhoeverHasTheInboxOpenIsNotToldAtOnce(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	f := Facts{Looks: func(person string) bool { return person == "ann" }}
+	opened := protocol.NotifyEvent{Key: "k", Kind: protocol.EventApprovalOpened}
+	expires := func(in time.Duration) protocol.NotifyEvent {
+		e := opened
+		e.ExpiresAt = now.Add(in)
+		return e
+	}
+	for _, c := range []struct {
+		rules string
+		e     protocol.NotifyEvent
+		f     Facts
+		lead  time.Duration
+		hold  time.Duration
+	}{
+		{small, opened, f, 0, 2 * time.Minute},
+		{small, opened, Facts{}, 0, 0},
+		{small + "looking: 5m\n", opened, f, 0, 5 * time.Minute},
+		{small + "looking: 0s\n", opened, f, 0, 0},
+		{small, expires(time.Hour), f, 0, 2 * time.Minute},
+		{small, expires(8 * time.Minute), f, 0, 2 * time.Minute},
+		{small, expires(2 * time.Minute), f, 0, 30 * time.Second},
+		{small + "looking: 1h\n", expires(time.Hour), f, 0, 15 * time.Minute},
+		{small, expires(20 * time.Second), f, 0, 5 * time.Second},
+		{small, expires(19 * time.Second), f, 0, 0},
+		{small, expires(-time.Second), f, 0, 0},
+		{small + "looking: 2s\n", opened, f, 0, 2 * time.Second},
+		{small + "looking: 2s\n", expires(time.Hour), f, 0, 2 * time.Second},
+		{small + "  - {name: urgent, events: [approval.opened], to: [ann], urgent: true}\n", opened, f, 0, 0},
+		{small, protocol.NotifyEvent{Key: "k", Kind: protocol.EventApprovalExpiring}, f, 10 * time.Minute, 0},
+	} {
+		all := parsed(t, c.rules).Plan(c.e, c.f, c.lead, now)
+		held := time.Duration(0)
+		if len(all) > 0 && !all[0].NotBefore.IsZero() {
+			held = all[0].NotBefore.Sub(now)
+		}
+		if len(all) != 2 || all[0].Person != "ann" || all[0].State != protocol.NoticePending || held != c.hold || !all[1].NotBefore.IsZero() {
+			t.Errorf("held back for %s, want %s: %+v", held, c.hold, all)
+		}
+	}
+	if _, err := Parse([]byte(small+"looking: 2h\n"), "."); err == nil || !strings.Contains(err.Error(), "looking: 2h0m0s is not between") {
+		t.Errorf("the error is %v", err)
 	}
 }
 

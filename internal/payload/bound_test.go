@@ -153,7 +153,7 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	server := devServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	t.Cleanup(cancel)
 	r := &rig{t: t, ctx: ctx, at: server.FrontendHostPort(), logs: &logged{}}
 	r.raw = r.dial(NewCodec("default"))
@@ -558,6 +558,11 @@ func TestWorkflowsOfAnOlderVersionGoOnOnceTheUserNamesTheTimeOfTheUpgrade(t *tes
 		if err := c.SignalWorkflow(r.ctx, id, "", "other", "before"); err != nil {
 			t.Fatal(err)
 		}
+		// A worker that stops with a task in its hands keeps it until its time-out.
+		r.until("the signal to "+id+" has been handled", func() bool {
+			info, err := c.DescribeWorkflowExecution(r.ctx, id, "")
+			return err == nil && info.GetPendingWorkflowTask() == nil
+		})
 		w.Stop()
 	}
 	// Required: nothing of it is read. The workflows wait, and say what to do.

@@ -89,7 +89,7 @@ func TestEveryPayloadComesBackAndNothingOfItIsSeen(t *testing.T) {
 		if bytes.Contains(raw, []byte("marked")) || bytes.Contains(raw, []byte("json/plain")) {
 			t.Errorf("%v can be read: %q", v, raw)
 		}
-		if string(sealed.Metadata["encoding"]) != "binary/encrypted" || string(sealed.Metadata["encryption-key-id"]) != c.seals[0].id+"/2" {
+		if string(sealed.Metadata["encoding"]) != "binary/encrypted" || string(sealed.Metadata["encryption-key-id"]) != c.sealers()[0].id+"/2" {
 			t.Errorf("metadata %q", sealed.Metadata)
 		}
 		if again := encode(t, c, p); bytes.Equal(again.Data, sealed.Data) {
@@ -113,10 +113,10 @@ func TestWithoutAKeyNothingIsEncryptedAndNothingEncryptedIsTaken(t *testing.T) {
 	}
 	_, err := decode(none, encode(t, some, p))
 	var e *Error
-	if !errors.Is(err, ErrNoKey) || !errors.As(err, &e) || e.KeyID != some.seals[0].id {
+	if !errors.Is(err, ErrNoKey) || !errors.As(err, &e) || e.KeyID != some.sealers()[0].id {
 		t.Errorf("without the key: %v", err)
 	}
-	for _, want := range []string{some.seals[0].id, "temporal.payload_key", "this program has none"} {
+	for _, want := range []string{some.sealers()[0].id, "temporal.payload_key", "this program has none"} {
 		if !strings.Contains(fmt.Sprint(err), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
 		}

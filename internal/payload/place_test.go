@@ -33,7 +33,7 @@ func old(t testing.TB, c *Codec, p *commonpb.Payload) *commonpb.Payload {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := c.seals[0]
+	s := c.sealers()[0]
 	data, err := s.cipher.seal(append(make([]byte, nonceSize, nonceSize+len(raw)+tagSize), raw...), s.boundToNamespace(c.namespace))
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestOlderFormsAreReadOnlyWhereAWorkflowBeganBeforeTheTimeThatTheUserNames(t
 func TestTheNewFormHasAnotherKeyID(t *testing.T) {
 	c := NewCodec("default", key(t))
 	p := plain(t, "hello")
-	if id := string(encode(t, c, p).Metadata[metadataKeyID]); id == c.seals[0].id || !strings.HasPrefix(id, c.seals[0].id) {
+	if id := string(encode(t, c, p).Metadata[metadataKeyID]); id == c.sealers()[0].id || !strings.HasPrefix(id, c.sealers()[0].id) {
 		t.Errorf("the id is %q", id)
 	}
 	if !Older(p) || !Older(old(t, c, p)) || Older(encode(t, c, p)) {

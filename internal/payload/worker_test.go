@@ -51,7 +51,7 @@ func devServer(t *testing.T) *testsuite.DevServer {
 // decode. With our converter, workflows wait for a worker that has the key.
 func TestAWorkerWithoutTheKeyLosesNothing(t *testing.T) {
 	server := devServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dial := func(keys ...Key) client.Client {
 		t.Helper()
@@ -143,7 +143,7 @@ func noted(ctx workflow.Context) (notes []string, err error) {
 // without it.
 func TestAnAcceptedUpdateIsNotLostOnAWorkerWithoutItsKey(t *testing.T) {
 	server := devServer(t)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	dial := func(keys ...Key) client.Client {
 		t.Helper()

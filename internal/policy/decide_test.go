@@ -22,10 +22,10 @@ rules:
   - {name: four, when: 'words.starts(["d"])', outcome: ask, reason: look well}
 `)
 	for command, want := range map[string]Verdict{
-		"a b": {Accept, "one", "", p.Digest},
-		"c":   {Decline, "two", "not c", p.Digest},
-		"d":   {Ask, "four", "look well", p.Digest},
-		"e":   {Ask, RuleDefault, "", p.Digest},
+		"a b": {Outcome: Accept, Rule: "one", Policy: p.Digest},
+		"c":   {Outcome: Decline, Rule: "two", Reason: "not c", Policy: p.Digest},
+		"d":   {Outcome: Ask, Rule: "four", Reason: "look well", Policy: p.Digest},
+		"e":   {Outcome: Ask, Rule: RuleDefault, Policy: p.Digest},
 	} {
 		if got := p.Decide(Request{Kind: Command, Command: command}); got != want {
 			t.Errorf("%s: %+v, want %+v", command, got, want)
@@ -92,9 +92,9 @@ func TestWhatOnlyAPersonCanAnswerIsAsked(t *testing.T) {
 		"permissions not understood": {Request{Kind: Permissions, Permissions: json.RawMessage(`{"gpu":true}`)}, RuleUnknown},
 	} {
 		v := p.Decide(c.r)
-		want := Verdict{Accept, "it", "", p.Digest}
+		want := Verdict{Outcome: Accept, Rule: "it", Policy: p.Digest}
 		if c.rule != "" {
-			want = Verdict{Ask, c.rule, v.Reason, p.Digest}
+			want = Verdict{Outcome: Ask, Rule: c.rule, Reason: v.Reason, Policy: p.Digest}
 		}
 		if v != want || c.rule != "" && !strings.HasPrefix(v.Reason, `rule "it" would accept, but `) {
 			t.Errorf("%s: %+v", name, v)

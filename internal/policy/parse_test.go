@@ -33,7 +33,7 @@ wait: {quota: true, rate_limit: true, at_most: 6h}
 	if p.Digest != hex.EncodeToString(sum[:]) {
 		t.Errorf("digest %s", p.Digest)
 	}
-	if len(p.Rules) != 1 || p.Rules[0] != (Rule{"one", "plain", AcceptForSession, "it is fine"}) || p.Default != Decline {
+	if len(p.Rules) != 1 || p.Rules[0] != (Rule{Name: "one", When: "plain", Outcome: AcceptForSession, Reason: "it is fine"}) || p.Default != Decline {
 		t.Errorf("rules %+v, default %s", p.Rules, p.Default)
 	}
 	if p.Limits != (Limits{3, 2, Decline}) || p.Expiry != 90*time.Second || p.Wait != (Wait{true, true, 6 * time.Hour}) {

@@ -187,7 +187,8 @@ func TestWhatOthersDoToABlobThatIsRekeyedWins(t *testing.T) {
 			}
 			once := func(do func() error) *Store {
 				var first sync.Once
-				s := *mid
+				s := &Store{url: mid.url, id: mid.id, nameKey: mid.nameKey}
+				s.now.Store(mid.keys())
 				s.place = pausing{mid.place, func() {
 					first.Do(func() {
 						if err := do(); err != nil {
@@ -195,7 +196,7 @@ func TestWhatOthersDoToABlobThatIsRekeyedWins(t *testing.T) {
 						}
 					})
 				}}
-				return &s
+				return s
 			}
 			reset()
 			done, err := once(func() error { return before.Delete(t.Context(), "k") }).Rekey(t.Context(), "k")

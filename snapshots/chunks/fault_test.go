@@ -425,9 +425,12 @@ func TestAPackThatIsPrunedBeforeItIsIndexedWasPruned(t *testing.T) {
 func TestACommitOutlastsPrunesThatCondemnAgainAndAgain(t *testing.T) {
 	st := memoryStore(t)
 	all := &manifests{of: map[string]snapshotOf{}}
+	var one sync.Mutex // packs are written at the same time
 	prunes := 0
 	c := OpenBlobs(&hooked{Blobs: st, packWritten: func(string) {},
 		indexWritten: func(string) {
+			one.Lock()
+			defer one.Unlock()
 			if prunes == 12 {
 				return
 			}

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,5 +31,23 @@ func TestATestIsRefusedWhileTooManyNoticesWait(t *testing.T) {
 	o.st.Messages = append(o.st.Messages, &Message{Notices: make([]protocol.Notice, 1)})
 	if o.checkTest(in) == nil {
 		t.Error("the test is accepted")
+	}
+}
+
+func TestWhatWasLostStaysInTheLogLongest(t *testing.T) {
+	var done []protocol.Notice
+	add := func(id string, s protocol.NoticeState) { done = append(done, protocol.Notice{ID: id, State: s}) }
+	add("f1", protocol.NoticeFailed)
+	add("s1", protocol.NoticeSent)
+	add("u1", protocol.NoticeUnknown)
+	add("s2", protocol.NoticeSuppressed)
+	var dropped []string
+	for len(done) > 0 {
+		i := leastNeeded(done)
+		dropped = append(dropped, done[i].ID)
+		done = without(done, i)
+	}
+	if got := strings.Join(dropped, " "); got != "s1 s2 f1 u1" {
+		t.Errorf("they are dropped as %s", got)
 	}
 }

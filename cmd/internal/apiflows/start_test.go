@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"fairlead.dev/fairlead/cmd/internal/flows"
+	"fairlead.dev/fairlead/cmd/internal/restores"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/httpapi"
@@ -30,7 +31,7 @@ func TestAStartHasTheOptionsOfCtlsFlags(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if opt.Labels["os"] != "linux" || len(opt.Select) != 1 || opt.Priority != 0 || opt.Credentials != "" || opt.Expiry != 2*time.Hour ||
+	if opt.Labels["os"] != "linux" || len(opt.Select) != 1 || opt.Priority != 0 || opt.Credentials != "planted" || opt.Expiry != 2*time.Hour ||
 		opt.StartTimeout == nil || *opt.StartTimeout != 0 || opt.Agents.Text != "be brief" || opt.Instructions != "and kind" || opt.Tokens != 5 {
 		t.Errorf("options %+v", opt)
 	}
@@ -212,6 +213,26 @@ func TestWhatGoesOnSaysOnlyWhatIsToDiffer(t *testing.T) {
 	} {
 		if _, _, err := goesOn(in); errkind.ExitCode(err) != errkind.ExitUsage || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want %s", in, err, want)
+		}
+	}
+}
+
+// A fork keeps what its request leaves out: our tools and a team's are two fields.
+func TestAForkKeepsTheToolsThatItsRequestLeavesOut(t *testing.T) {
+	const file = `tools: [{name: lookup, description: finds, webhook: "https://tools.example.com/lookup", schema: {type: object}}]`
+	for name, c := range map[string]struct {
+		in         httpapi.StartSession
+		ours, team bool
+	}{
+		"neither":    {httpapi.StartSession{}, false, false},
+		"ours":       {httpapi.StartSession{Tools: []string{"deliver"}}, true, false},
+		"none":       {httpapi.StartSession{Tools: []string{}}, true, false},
+		"the team's": {httpapi.StartSession{TeamTools: file}, false, true},
+		"no team's":  {httpapi.StartSession{TeamTools: "none"}, false, true},
+	} {
+		opt, given, err := goesOn(c.in)
+		if err != nil || given("tools") != c.ours || given(restores.TeamTools) != c.team || (opt.TeamTools != nil) != (c.in.TeamTools == file) {
+			t.Errorf("%s: ours %v, the team's %v, %+v (%v)", name, given("tools"), given(restores.TeamTools), opt.TeamTools, err)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/internal/budget"
 	"fairlead.dev/fairlead/internal/errkind"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/snapshots"
@@ -98,7 +99,7 @@ func TestWhatGoesOnKeepsItsBounds(t *testing.T) {
 		opt := session.Options{TurnTimeout: 24 * time.Hour}
 		var asked *protocol.Budget
 		if c.asked != "" {
-			b, err := ParseBudget(c.asked)
+			b, err := budget.Parse(c.asked)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -177,5 +178,31 @@ func TestAForkOfAGitSessionIsOne(t *testing.T) {
 	m := snapshots.Manifest{Facts: snapshots.Facts{Work: "full"}, WorkWhy: "it has no remote"}
 	if got := askedFor(m); got != "git" {
 		t.Errorf("it keeps %q", got)
+	}
+}
+
+// A team's tools and ours do not replace each other.
+func TestWhatGoesOnKeepsTheToolsOfBothKinds(t *testing.T) {
+	had := &protocol.ToolsGiven{Names: []string{"lookup"}}
+	made := snapshots.Manifest{ID: "s1.snap-x", Session: "s1", Facts: snapshots.Facts{ThreadID: "thread-1", Sandbox: "read-only", ApprovalPolicy: "never", Policy: "none"}}
+	former := protocol.SessionView{Options: map[string]string{"tools": "ask_human,deliver"}, Given: &protocol.GivenView{Tools: had}}
+	for name, c := range map[string]struct {
+		given []string
+		opt   session.Options
+		tools int
+		team  bool
+		code  int
+	}{
+		"as it was":           {tools: 2, team: true},
+		"other tools of ours": {given: []string{"tools"}, opt: session.Options{Tools: []string{"deliver"}}, tools: 1, team: true},
+		"no tools of a team":  {given: []string{TeamTools}, tools: 2},
+		"new ones of a team":  {given: []string{TeamTools}, opt: session.Options{TeamTools: &protocol.ToolsGiven{Names: []string{"erase"}}}, code: errkind.ExitUsage},
+		"ctl names both":      {given: []string{"tools", TeamTools}, opt: session.Options{Tools: []string{"deliver"}}, tools: 1},
+	} {
+		opt := c.opt
+		err := asItWas(&opt, made, former, func(flag string) bool { return slices.Contains(c.given, flag) })
+		if (err == nil) != (c.code == 0) || err != nil && errkind.ExitCode(err) != c.code || c.code == 0 && (len(opt.Tools) != c.tools || (opt.TeamTools != nil) != c.team) {
+			t.Errorf("%s: %v, ours %q, the team's %+v", name, err, opt.Tools, opt.TeamTools)
+		}
 	}
 }

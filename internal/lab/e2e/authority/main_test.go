@@ -23,7 +23,7 @@ var keys string
 
 // The people of the access file, beside dave, who is revoked. mallory has a key that is not in it, thief
 // signs with that key in the name of alice, and nobody signs nothing. The key of rita, an admin, is
-// revoked; eve is an admin with certificates of the authority.
+// revoked; eve is an admin with certificates of the authority. Only the test of Slack needs nina.
 const bindings = `
 groups:
   - {name: builders, members: [alice, olaf, dave]}
@@ -31,6 +31,7 @@ bindings:
   - {name: root, roles: [admin], to: [root, rita, eve]}
   - {name: everybody looks, roles: [viewer], to: [vera]}
   - {name: builders run, roles: [operator], to: ["group:builders"]}
+  - {name: nina decides, roles: [approver], to: [nina]}
   - {name: guests look, roles: [viewer], to: ["group:guests"]}
   - {name: approvers decide, roles: [approver], to: [bob, carol, "group:deciders"], when: 'owner != who'}
 revoked: {people: [dave], keys: [%q]}
@@ -55,7 +56,13 @@ func run(m *testing.M) (code int) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir) + login
+	notifications, err := openChat(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer chat.Close()
+	config := fmt.Sprintf("authority: required\naccess: %[1]s/access.yaml\nworker_key: %[1]s/worker\n", dir) + login + notifications
 	return e2e.MainWith(m, config, func() error {
 		// Without --config, ctl is root's.
 		at := filepath.Join(e2e.Lab.Dir, "config", "fairlead")
@@ -74,7 +81,7 @@ func makeKeys() error {
 	var people strings.Builder
 	workers, authorities, ca, lost := "", "", "", ""
 	people.WriteString("people:\n")
-	for _, name := range []string{"root", "alice", "bob", "carol", "olaf", "dave", "vera", "rita", "mallory", "eve", "authority", "ca", "worker"} {
+	for _, name := range []string{"root", "alice", "bob", "carol", "olaf", "dave", "vera", "rita", "nina", "mallory", "eve", "authority", "ca", "worker"} {
 		file := filepath.Join(keys, name)
 		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {
 			return fmt.Errorf("ssh-keygen: %w: %s", err, out)

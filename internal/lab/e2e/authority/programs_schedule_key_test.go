@@ -2,9 +2,12 @@ package authority
 
 import (
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 
 	"fairlead.dev/fairlead/internal/httpapi"
+	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -40,4 +43,71 @@ func TestARequestAboutAScheduleIsCarriedOutOnce(t *testing.T) {
 		}
 	}
 	operator.must(http.StatusUnprocessableEntity, &told, "POST", at+"/resume", "", "Idempotency-Key", "pause")
+}
+
+// A request with a key that comes again, late, changes nothing of what others did since.
+func TestALateRepetitionChangesNoSchedule(t *testing.T) {
+	operator := newProgram(t, "late-schedules", "operator")
+	const at = "/v1/schedules/late"
+	body := `{"every":["24h"],"session":{"host":"web-1","seed":"team","message":{"text":"hello"}}}`
+	var v protocol.ScheduleView
+	var told httpapi.Problem
+	operator.must(http.StatusCreated, &v, "POST", at, body, "Idempotency-Key", "late-create")
+	t.Cleanup(func() { operator.do(new(protocol.ScheduleDeleted), "DELETE", at, "") })
+	for _, step := range []struct {
+		act, key string
+		paused   bool
+	}{
+		{"pause", "late-pause", true}, {"pause", "late-pause", true}, {"resume", "late-resume", false}, {"pause", "late-pause", false}, {"resume", "late-resume", false},
+		{"pause", "late-pause-2", true}, {"resume", "late-resume", true}, {"pause", "late-pause", true}, {"resume", "", false}, {"pause", "late-pause-2", false},
+	} {
+		if operator.must(http.StatusOK, &v, "POST", at+"/"+step.act, "", "Idempotency-Key", step.key); v.Paused != step.paused {
+			t.Fatalf("after %s with key %q: paused %v, want %v", step.act, step.key, v.Paused, step.paused)
+		}
+	}
+	created := v.CreatedAt
+	operator.must(http.StatusCreated, &v, "POST", at, body, "Idempotency-Key", "late-create")
+	if !v.CreatedAt.Equal(created) || v.Paused {
+		t.Errorf("created again: %+v", v)
+	}
+	operator.must(http.StatusOK, new(protocol.ScheduleDeleted), "DELETE", at, "")
+	if operator.must(http.StatusConflict, &told, "POST", at, body, "Idempotency-Key", "late-create"); told.Kind != "refused" || !strings.Contains(told.Detail, "deleted since") {
+		t.Errorf("created again after it was deleted: %+v", told)
+	}
+	operator.must(http.StatusNotFound, &told, "GET", at, "")
+	operator.must(http.StatusCreated, &v, "POST", at, body, "Idempotency-Key", "late-create-2")
+	if operator.must(http.StatusConflict, &told, "POST", at, body, "Idempotency-Key", "late-create"); told.Kind != "refused" {
+		t.Errorf("created again after another request did: %+v", told)
+	}
+}
+
+// Several requests with one key at the same time are one.
+func TestRequestsWithOneKeyAtTheSameTimePauseOnce(t *testing.T) {
+	operator := newProgram(t, "same-schedules", "operator")
+	const at = "/v1/schedules/same"
+	body := `{"every":["24h"],"session":{"host":"web-1","seed":"team","message":{"text":"hello"}}}`
+	t.Cleanup(func() { operator.do(new(protocol.ScheduleDeleted), "DELETE", at, "") })
+	within := e2e.Within(t)
+	for _, step := range []struct {
+		status       int
+		target, body string
+	}{{http.StatusCreated, at, body}, {http.StatusOK, at + "/pause", "{}"}} {
+		var all sync.WaitGroup
+		views := make([]protocol.ScheduleView, 4)
+		statuses := make([]int, len(views))
+		for i := range views {
+			all.Go(func() {
+				// Temporal answers few questions about one schedule at the same time.
+				for (statuses[i] == 0 || statuses[i] == http.StatusServiceUnavailable) && within.Err() == nil {
+					statuses[i] = operator.do(&views[i], "POST", step.target, step.body, "Idempotency-Key", "same"+step.target)
+				}
+			})
+		}
+		all.Wait()
+		for i, v := range views {
+			if statuses[i] != step.status || v.Name != "same" || !v.CreatedAt.Equal(views[0].CreatedAt) || v.Paused != (step.target != at) {
+				t.Errorf("%s: status %d, %+v", step.target, statuses[i], v)
+			}
+		}
+	}
 }

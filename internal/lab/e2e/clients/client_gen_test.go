@@ -17,6 +17,36 @@ import (
 	"github.com/oapi-codegen/runtime"
 )
 
+// Defines values for BackfillOverlap.
+const (
+	BackfillOverlapAllowAll       BackfillOverlap = "allow-all"
+	BackfillOverlapBufferAll      BackfillOverlap = "buffer-all"
+	BackfillOverlapBufferOne      BackfillOverlap = "buffer-one"
+	BackfillOverlapCancelOther    BackfillOverlap = "cancel-other"
+	BackfillOverlapSkip           BackfillOverlap = "skip"
+	BackfillOverlapTerminateOther BackfillOverlap = "terminate-other"
+)
+
+// Valid indicates whether the value is a known member of the BackfillOverlap enum.
+func (e BackfillOverlap) Valid() bool {
+	switch e {
+	case BackfillOverlapAllowAll:
+		return true
+	case BackfillOverlapBufferAll:
+		return true
+	case BackfillOverlapBufferOne:
+		return true
+	case BackfillOverlapCancelOther:
+		return true
+	case BackfillOverlapSkip:
+		return true
+	case BackfillOverlapTerminateOther:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for DecideApprovalOutcome.
 const (
 	Accept  DecideApprovalOutcome = "accept"
@@ -109,19 +139,19 @@ func (e KeepSnapshotsWhen) Valid() bool {
 
 // Defines values for KeepSnapshotsWork.
 const (
-	Full KeepSnapshotsWork = "full"
-	Git  KeepSnapshotsWork = "git"
-	None KeepSnapshotsWork = "none"
+	KeepSnapshotsWorkFull KeepSnapshotsWork = "full"
+	KeepSnapshotsWorkGit  KeepSnapshotsWork = "git"
+	KeepSnapshotsWorkNone KeepSnapshotsWork = "none"
 )
 
 // Valid indicates whether the value is a known member of the KeepSnapshotsWork enum.
 func (e KeepSnapshotsWork) Valid() bool {
 	switch e {
-	case Full:
+	case KeepSnapshotsWorkFull:
 		return true
-	case Git:
+	case KeepSnapshotsWorkGit:
 		return true
-	case None:
+	case KeepSnapshotsWorkNone:
 		return true
 	default:
 		return false
@@ -176,6 +206,27 @@ func (e NewScheduleOverlap) Valid() bool {
 	}
 }
 
+// Defines values for SeedSettingsCredentials.
+const (
+	SeedSettingsCredentialsGateway SeedSettingsCredentials = "gateway"
+	SeedSettingsCredentialsNone    SeedSettingsCredentials = "none"
+	SeedSettingsCredentialsPlanted SeedSettingsCredentials = "planted"
+)
+
+// Valid indicates whether the value is a known member of the SeedSettingsCredentials enum.
+func (e SeedSettingsCredentials) Valid() bool {
+	switch e {
+	case SeedSettingsCredentialsGateway:
+		return true
+	case SeedSettingsCredentialsNone:
+		return true
+	case SeedSettingsCredentialsPlanted:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StartSessionApprovalPolicy.
 const (
 	Never     StartSessionApprovalPolicy = "never"
@@ -199,19 +250,19 @@ func (e StartSessionApprovalPolicy) Valid() bool {
 
 // Defines values for StartSessionCredentials.
 const (
-	Broker  StartSessionCredentials = "broker"
-	Gateway StartSessionCredentials = "gateway"
-	Planted StartSessionCredentials = "planted"
+	StartSessionCredentialsBroker  StartSessionCredentials = "broker"
+	StartSessionCredentialsGateway StartSessionCredentials = "gateway"
+	StartSessionCredentialsPlanted StartSessionCredentials = "planted"
 )
 
 // Valid indicates whether the value is a known member of the StartSessionCredentials enum.
 func (e StartSessionCredentials) Valid() bool {
 	switch e {
-	case Broker:
+	case StartSessionCredentialsBroker:
 		return true
-	case Gateway:
+	case StartSessionCredentialsGateway:
 		return true
-	case Planted:
+	case StartSessionCredentialsPlanted:
 		return true
 	default:
 		return false
@@ -347,6 +398,24 @@ func (e TriggerOverlap) Valid() bool {
 	}
 }
 
+// Defines values for UploadInputParamsKind.
+const (
+	File  UploadInputParamsKind = "file"
+	Image UploadInputParamsKind = "image"
+)
+
+// Valid indicates whether the value is a known member of the UploadInputParamsKind enum.
+func (e UploadInputParamsKind) Valid() bool {
+	switch e {
+	case File:
+		return true
+	case Image:
+		return true
+	default:
+		return false
+	}
+}
+
 // Agent defines model for Agent.
 type Agent struct {
 	Name   *string `json:"name,omitempty"`
@@ -406,13 +475,14 @@ type Approval struct {
 
 // AuditDecision defines model for AuditDecision.
 type AuditDecision struct {
-	Approval  string  `json:"approval"`
-	Cut       *bool   `json:"cut,omitempty"`
-	Digest    string  `json:"digest"`
-	Message   *string `json:"message,omitempty"`
-	Outcome   string  `json:"outcome"`
-	Scope     *string `json:"scope,omitempty"`
-	Signature *string `json:"signature,omitempty"`
+	Approval  string   `json:"approval"`
+	Cut       *bool    `json:"cut,omitempty"`
+	Digest    string   `json:"digest"`
+	Message   *string  `json:"message,omitempty"`
+	Outcome   string   `json:"outcome"`
+	Passkey   *Passkey `json:"passkey,omitempty"`
+	Scope     *string  `json:"scope,omitempty"`
+	Signature *string  `json:"signature,omitempty"`
 }
 
 // AuditEvidence defines model for AuditEvidence.
@@ -500,6 +570,27 @@ type Auth struct {
 	Signature   string    `json:"signature"`
 }
 
+// Backfill defines model for Backfill.
+type Backfill struct {
+	// From the first moment, such as 2026-01-31T22:30, in the schedule's time zone
+	From string `json:"from"`
+
+	// Overlap when what an earlier time began still runs; buffer-all by default
+	Overlap *BackfillOverlap `json:"overlap,omitempty"`
+
+	// To the last moment
+	To string `json:"to"`
+}
+
+// BackfillOverlap when what an earlier time began still runs; buffer-all by default
+type BackfillOverlap string
+
+// Backfilled defines model for Backfilled.
+type Backfilled struct {
+	Name  string       `json:"name"`
+	Times *[]time.Time `json:"times"`
+}
+
 // BatchFailure defines model for BatchFailure.
 type BatchFailure struct {
 	At      time.Time `json:"at"`
@@ -559,6 +650,12 @@ type BatchSession struct {
 	Session string    `json:"session"`
 	Since   time.Time `json:"since"`
 	Try     int64     `json:"try"`
+}
+
+// BatchSettings defines model for BatchSettings.
+type BatchSettings struct {
+	// Window sessions at the same time
+	Window int64 `json:"window"`
 }
 
 // BatchShown defines model for BatchShown.
@@ -635,6 +732,7 @@ type Budget struct {
 	Approvals   *int64  `json:"approvals,omitempty"`
 	By          *string `json:"by,omitempty"`
 	Commands    *int64  `json:"commands,omitempty"`
+	Money       *string `json:"money,omitempty"`
 	Time        *string `json:"time,omitempty"`
 	Tokens      *int64  `json:"tokens,omitempty"`
 	TurnTimeout *string `json:"turn_timeout,omitempty"`
@@ -647,6 +745,12 @@ type BudgetCount struct {
 	Used  int64 `json:"used"`
 }
 
+// BudgetMoneyView defines model for BudgetMoneyView.
+type BudgetMoneyView struct {
+	Limit *string `json:"limit,omitempty"`
+	Used  string  `json:"used"`
+}
+
 // BudgetTimeView defines model for BudgetTimeView.
 type BudgetTimeView struct {
 	Limit *string `json:"limit,omitempty"`
@@ -655,18 +759,20 @@ type BudgetTimeView struct {
 
 // BudgetView defines model for BudgetView.
 type BudgetView struct {
-	Approvals   BudgetCount    `json:"approvals"`
-	Commands    BudgetCount    `json:"commands"`
-	Time        BudgetTimeView `json:"time"`
-	Tokens      BudgetCount    `json:"tokens"`
-	TurnTimeout string         `json:"turn_timeout"`
-	Turns       BudgetCount    `json:"turns"`
-	Warnings    *[]string      `json:"warnings,omitempty"`
+	Approvals   BudgetCount      `json:"approvals"`
+	Commands    BudgetCount      `json:"commands"`
+	Money       *BudgetMoneyView `json:"money,omitempty"`
+	Time        BudgetTimeView   `json:"time"`
+	Tokens      BudgetCount      `json:"tokens"`
+	TurnTimeout string           `json:"turn_timeout"`
+	Turns       BudgetCount      `json:"turns"`
+	Warnings    *[]string        `json:"warnings,omitempty"`
 }
 
 // Ceiling defines model for Ceiling.
 type Ceiling struct {
 	ApprovalPolicies *[]string          `json:"approval_policies,omitempty"`
+	Credentials      *[]string          `json:"credentials,omitempty"`
 	Hosts            *map[string]string `json:"hosts,omitempty"`
 	NoDir            *bool              `json:"no_dir,omitempty"`
 	NoExec           *bool              `json:"no_exec,omitempty"`
@@ -733,6 +839,12 @@ type ContextView struct {
 	Window int64 `json:"window"`
 }
 
+// Cursor defines model for Cursor.
+type Cursor struct {
+	Incarnation int64 `json:"incarnation"`
+	Offset      int64 `json:"offset"`
+}
+
 // DecideApproval defines model for DecideApproval.
 type DecideApproval struct {
 	// Answers by question id: a text, or a list of texts; never a secret
@@ -749,6 +861,9 @@ type DecideApproval struct {
 
 	// Outcome revise sends a deliverable back, with answers {"comments": …}
 	Outcome DecideApprovalOutcome `json:"outcome"`
+
+	// Passkey an assertion of the person's passkey, where the policy marks the request as high risk; its challenge is the SHA-256 of fairlead-passkey-decision-v1@fairlead.dev, a line end, and what ctl approval message prints
+	Passkey *Passkey `json:"passkey,omitempty"`
 
 	// Reason why, for the record
 	Reason *string `json:"reason,omitempty"`
@@ -778,6 +893,7 @@ type Decision struct {
 	Scope       string                `json:"scope"`
 	Secret      *[]string             `json:"secret,omitempty"`
 	Signed      *bool                 `json:"signed,omitempty"`
+	StepUp      *string               `json:"step_up,omitempty"`
 }
 
 // Deliverable defines model for Deliverable.
@@ -861,6 +977,28 @@ type EarlierDecision struct {
 	Grant    interface{}           `json:"grant,omitempty"`
 	Outcome  string                `json:"outcome"`
 	State    string                `json:"state"`
+}
+
+// EgressHost defines model for EgressHost.
+type EgressHost struct {
+	Connections   *int64 `json:"connections,omitempty"`
+	Failed        *int64 `json:"failed,omitempty"`
+	Host          string `json:"host"`
+	Port          int32  `json:"port"`
+	ReceivedBytes *int64 `json:"received_bytes,omitempty"`
+	Refused       *int64 `json:"refused,omitempty"`
+	SentBytes     *int64 `json:"sent_bytes,omitempty"`
+}
+
+// EgressUse defines model for EgressUse.
+type EgressUse struct {
+	Connections   int64         `json:"connections"`
+	Failed        *int64        `json:"failed,omitempty"`
+	Hosts         *[]EgressHost `json:"hosts,omitempty"`
+	LastRefused   *string       `json:"last_refused,omitempty"`
+	ReceivedBytes *int64        `json:"received_bytes,omitempty"`
+	Refused       *int64        `json:"refused,omitempty"`
+	SentBytes     *int64        `json:"sent_bytes,omitempty"`
 }
 
 // Entry defines model for Entry.
@@ -1031,6 +1169,18 @@ type HostHealth struct {
 	Tries  *int64     `json:"tries,omitempty"`
 }
 
+// HostSettings defines model for HostSettings.
+type HostSettings struct {
+	// Labels labels to give
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Slots sessions at the same time; fewer end no session
+	Slots *int64 `json:"slots,omitempty"`
+
+	// Unlabel labels to take away
+	Unlabel *[]string `json:"unlabel,omitempty"`
+}
+
 // HostSpec defines model for HostSpec.
 type HostSpec struct {
 	Address    *string   `json:"address,omitempty"`
@@ -1137,7 +1287,7 @@ type LimitView struct {
 	ResetAt *time.Time `json:"reset_at,omitempty"`
 	Since   time.Time  `json:"since"`
 	Tries   int64      `json:"tries"`
-	Until   time.Time  `json:"until"`
+	Until   *time.Time `json:"until,omitempty"`
 }
 
 // LostView defines model for LostView.
@@ -1243,22 +1393,77 @@ type MessageView struct {
 	Turn  int64     `json:"turn"`
 }
 
+// Model defines model for Model.
+type Model struct {
+	Default       *bool     `json:"default,omitempty"`
+	DefaultEffort *string   `json:"default_effort,omitempty"`
+	Efforts       *[]string `json:"efforts"`
+	Id            string    `json:"id"`
+	Name          string    `json:"name"`
+}
+
 // ModelUse defines model for ModelUse.
 type ModelUse struct {
 	CachedTokens  *int64  `json:"cached_tokens,omitempty"`
 	Estimated     *int64  `json:"estimated,omitempty"`
 	Failed        *int64  `json:"failed,omitempty"`
+	FellBack      *int64  `json:"fell_back,omitempty"`
 	FirstByteNs   *int64  `json:"first_byte_ns,omitempty"`
 	InputTokens   *int64  `json:"input_tokens,omitempty"`
 	LastError     *string `json:"last_error,omitempty"`
 	LastErrorKind *string `json:"last_error_kind,omitempty"`
+	LastFellBack  *string `json:"last_fell_back,omitempty"`
 	LastRebuilt   *string `json:"last_rebuilt,omitempty"`
+	Model         *string `json:"model,omitempty"`
+	Money         *string `json:"money,omitempty"`
 	OutputTokens  *int64  `json:"output_tokens,omitempty"`
 	Rebuilt       *int64  `json:"rebuilt,omitempty"`
 	Refused       *int64  `json:"refused,omitempty"`
 	Requests      int64   `json:"requests"`
 	Retries       *int64  `json:"retries,omitempty"`
+	Spent         *string `json:"spent,omitempty"`
 	TotalNs       *int64  `json:"total_ns,omitempty"`
+	Upstream      *string `json:"upstream,omitempty"`
+}
+
+// ModelsView defines model for ModelsView.
+type ModelsView struct {
+	At       *time.Time `json:"at,omitempty"`
+	Codex    string     `json:"codex"`
+	Effort   string     `json:"effort"`
+	Error    *string    `json:"error,omitempty"`
+	Model    string     `json:"model"`
+	Models   *[]Model   `json:"models"`
+	Provider string     `json:"provider"`
+	Session  string     `json:"session"`
+}
+
+// NewHost defines model for NewHost.
+type NewHost struct {
+	// Address DNS name or IP address, without a port
+	Address string `json:"address"`
+
+	// HostKeys type and base64 as in known_hosts, or SHA256:…
+	HostKeys *[]string `json:"host_keys"`
+
+	// Jump name of the host in the inventory through which this one is reached
+	Jump   *string            `json:"jump,omitempty"`
+	Labels *map[string]string `json:"labels,omitempty"`
+
+	// Port 22 by default
+	Port *int64 `json:"port,omitempty"`
+
+	// Replace also if the inventory has a host of this name
+	Replace *bool `json:"replace,omitempty"`
+
+	// Root folder of Fairlead on the host; ~/.fairlead by default
+	Root *string `json:"root,omitempty"`
+
+	// Slots sessions at the same time; 4 by default
+	Slots *int64 `json:"slots,omitempty"`
+
+	// User login name; the worker's own by default
+	User *string `json:"user,omitempty"`
 }
 
 // NewMessage defines model for NewMessage.
@@ -1268,6 +1473,9 @@ type NewMessage struct {
 
 	// Effort reasoning effort from this turn on
 	Effort *string `json:"effort,omitempty"`
+
+	// Inputs files that were uploaded (POST /v1/inputs), each as that request answered
+	Inputs *[]Input `json:"inputs,omitempty"`
 
 	// Mode queue: a turn of its own, after those before it; steer: to the running turn
 	Mode *NewMessageMode `json:"mode,omitempty"`
@@ -1433,6 +1641,24 @@ type PageSession struct {
 	Items  *[]SessionView `json:"items"`
 }
 
+// Passkey defines model for Passkey.
+type Passkey struct {
+	// AuthenticatorData authenticatorData
+	AuthenticatorData string `json:"authenticator_data"`
+
+	// ClientData clientDataJSON
+	ClientData string `json:"client_data"`
+
+	// Id of the credential
+	Id string `json:"id"`
+
+	// PublicKey set by the worker
+	PublicKey *string `json:"public_key,omitempty"`
+
+	// Signature of authenticatorData and the SHA-256 of clientDataJSON
+	Signature string `json:"signature"`
+}
+
 // Plan defines model for Plan.
 type Plan struct {
 	Explanation *string     `json:"explanation,omitempty"`
@@ -1479,6 +1705,21 @@ type PoolSeed struct {
 	Limit int64  `json:"limit"`
 	Name  string `json:"name"`
 	Used  int64  `json:"used"`
+}
+
+// PoolSettings defines model for PoolSettings.
+type PoolSettings struct {
+	// Limit slots at the same time; 0 is no limit
+	Limit *int64 `json:"limit,omitempty"`
+
+	// Seed a seed, in place of a tenant
+	Seed *string `json:"seed,omitempty"`
+
+	// Tenant a tenant, in place of a seed
+	Tenant *string `json:"tenant,omitempty"`
+
+	// Weight of a tenant: its share of the slots
+	Weight *int64 `json:"weight,omitempty"`
 }
 
 // PoolTenant defines model for PoolTenant.
@@ -1557,6 +1798,26 @@ type ProgressView struct {
 	Step    *string   `json:"step,omitempty"`
 	Text    string    `json:"text"`
 	Turn    int64     `json:"turn"`
+}
+
+// Pushed defines model for Pushed.
+type Pushed struct {
+	// Already the branch had the commit
+	Already *bool  `json:"already,omitempty"`
+	Branch  string `json:"branch"`
+	Commit  string `json:"commit"`
+
+	// Refused what the host asked a lent agent for in vain
+	Refused *[]string `json:"refused,omitempty"`
+}
+
+// Pushing defines model for Pushing.
+type Pushing struct {
+	// Branch branch of the repository that the session was given; it is made if it is not there, and never forced
+	Branch string `json:"branch"`
+
+	// Message of the commit
+	Message *string `json:"message,omitempty"`
 }
 
 // Question defines model for Question.
@@ -1682,10 +1943,38 @@ type Retry struct {
 	Wait *string `json:"wait,omitempty"`
 }
 
+// RetryingBatch defines model for RetryingBatch.
+type RetryingBatch struct {
+	// Rest also items that were cancelled or never started
+	Rest *bool `json:"rest,omitempty"`
+}
+
+// Reviewing defines model for Reviewing.
+type Reviewing struct {
+	// Base what differs from this branch
+	Base *string `json:"base,omitempty"`
+
+	// Commit this commit
+	Commit *string `json:"commit,omitempty"`
+
+	// Instructions what this text says
+	Instructions *string `json:"instructions,omitempty"`
+}
+
+// RuleView defines model for RuleView.
+type RuleView struct {
+	From string  `json:"from"`
+	Name string  `json:"name"`
+	Off  *string `json:"off,omitempty"`
+	Seed *string `json:"seed,omitempty"`
+	When string  `json:"when"`
+}
+
 // Ruling defines model for Ruling.
 type Ruling struct {
 	Policy string  `json:"policy"`
 	Reason *string `json:"reason,omitempty"`
+	Risk   *string `json:"risk,omitempty"`
 	Rule   string  `json:"rule"`
 }
 
@@ -1766,6 +2055,13 @@ type SeedFile struct {
 	Path   string `json:"path"`
 }
 
+// SeedFollowUp defines model for SeedFollowUp.
+type SeedFollowUp struct {
+	Name string  `json:"name"`
+	Seed *string `json:"seed,omitempty"`
+	When string  `json:"when"`
+}
+
 // SeedHolder defines model for SeedHolder.
 type SeedHolder struct {
 	Epoch   int64     `json:"epoch"`
@@ -1801,84 +2097,145 @@ type SeedRotated struct {
 	Since   time.Time `json:"since"`
 }
 
+// SeedSettings defines model for SeedSettings.
+type SeedSettings struct {
+	// Amend its sessions are offered decisions that change codex's rules for good
+	Amend *bool `json:"amend,omitempty"`
+
+	// Bounds what sessions with the seed may ask for, in place of all former bounds
+	Bounds *Ceiling `json:"bounds,omitempty"`
+
+	// Credentials how sessions that do not say it get the credential; none: as the workers' configuration says
+	Credentials *SeedSettingsCredentials `json:"credentials,omitempty"`
+
+	// Policy the text of a policy file for each session with the seed; empty removes it
+	Policy *string `json:"policy,omitempty"`
+
+	// Pools put it into these pools, and take it out of all others
+	Pools *[]string `json:"pools,omitempty"`
+
+	// Share sessions at the same time; 0 is any number
+	Share *int64 `json:"share,omitempty"`
+}
+
+// SeedSettingsCredentials how sessions that do not say it get the credential; none: as the workers' configuration says
+type SeedSettingsCredentials string
+
+// SeedTool defines model for SeedTool.
+type SeedTool struct {
+	Handler string `json:"handler"`
+	Name    string `json:"name"`
+}
+
+// SeedVerification defines model for SeedVerification.
+type SeedVerification struct {
+	// Force also if the refresh token may be spent already, which may burn the login
+	Force *bool `json:"force,omitempty"`
+}
+
 // SeedView defines model for SeedView.
 type SeedView struct {
-	Account    *SeedAccountView `json:"account,omitempty"`
-	Amend      *bool            `json:"amend,omitempty"`
-	Bounds     *Ceiling         `json:"bounds,omitempty"`
-	Check      *SeedCheck       `json:"check,omitempty"`
-	Deleted    *bool            `json:"deleted,omitempty"`
-	Epoch      int64            `json:"epoch"`
-	Exported   *SeedExport      `json:"exported,omitempty"`
-	Files      *[]SeedFile      `json:"files"`
-	Generation int64            `json:"generation"`
-	Health     string           `json:"health"`
-	HeldBy     *[]string        `json:"held_by"`
-	Hint       *string          `json:"hint,omitempty"`
-	Holders    *[]SeedHolder    `json:"holders,omitempty"`
-	Kind       string           `json:"kind"`
-	Name       string           `json:"name"`
-	Policy     *PolicyView      `json:"policy,omitempty"`
-	Pools      *[]string        `json:"pools"`
-	Queue      int64            `json:"queue"`
-	Reason     *string          `json:"reason,omitempty"`
-	Recovery   *SeedRecovery    `json:"recovery,omitempty"`
-	Ref        *SeedRef         `json:"ref,omitempty"`
-	Rotated    *SeedRotated     `json:"rotated,omitempty"`
-	Share      int64            `json:"share"`
-	Since      *time.Time       `json:"since,omitempty"`
-	State      string           `json:"state"`
-	UsedAt     *time.Time       `json:"used_at,omitempty"`
-	VerifiedAt *time.Time       `json:"verified_at"`
+	Account     *SeedAccountView `json:"account,omitempty"`
+	Amend       *bool            `json:"amend,omitempty"`
+	Bounds      *Ceiling         `json:"bounds,omitempty"`
+	Check       *SeedCheck       `json:"check,omitempty"`
+	Credentials *string          `json:"credentials,omitempty"`
+	Deleted     *bool            `json:"deleted,omitempty"`
+	Epoch       int64            `json:"epoch"`
+	Exported    *SeedExport      `json:"exported,omitempty"`
+	Files       *[]SeedFile      `json:"files"`
+	FollowUps   *[]SeedFollowUp  `json:"follow_ups,omitempty"`
+	Gateway     *ModelUse        `json:"gateway,omitempty"`
+	Generation  int64            `json:"generation"`
+	Health      string           `json:"health"`
+	HeldBy      *[]string        `json:"held_by"`
+	Hint        *string          `json:"hint,omitempty"`
+	Holders     *[]SeedHolder    `json:"holders,omitempty"`
+	Kind        string           `json:"kind"`
+	Name        string           `json:"name"`
+	Policy      *PolicyView      `json:"policy,omitempty"`
+	Pools       *[]string        `json:"pools"`
+	Queue       int64            `json:"queue"`
+	Reason      *string          `json:"reason,omitempty"`
+	Recovery    *SeedRecovery    `json:"recovery,omitempty"`
+	Ref         *SeedRef         `json:"ref,omitempty"`
+	Rotated     *SeedRotated     `json:"rotated,omitempty"`
+	Share       int64            `json:"share"`
+	Since       *time.Time       `json:"since,omitempty"`
+	State       string           `json:"state"`
+	Tools       *[]SeedTool      `json:"tools,omitempty"`
+	UsedAt      *time.Time       `json:"used_at,omitempty"`
+	VerifiedAt  *time.Time       `json:"verified_at"`
+}
+
+// SessionSettings defines model for SessionSettings.
+type SessionSettings struct {
+	// AnyModel also a model that codex does not list
+	AnyModel *bool `json:"any_model,omitempty"`
+
+	// Budget bounds of the whole session; 0 removes one
+	Budget *Budget `json:"budget,omitempty"`
+
+	// Effort reasoning effort from the next turn on
+	Effort *string `json:"effort,omitempty"`
+
+	// Model model from the next turn on
+	Model *string `json:"model,omitempty"`
+
+	// Name a name for people; empty takes it away
+	Name *string `json:"name,omitempty"`
 }
 
 // SessionView defines model for SessionView.
 type SessionView struct {
-	Archived    *bool              `json:"archived,omitempty"`
-	Attempt     *int64             `json:"attempt"`
-	Audit       *AuditHead         `json:"audit,omitempty"`
-	Budget      *BudgetView        `json:"budget,omitempty"`
-	Children    *[]ChildView       `json:"children,omitempty"`
-	Close       *CloseView         `json:"close,omitempty"`
-	CreatedAt   time.Time          `json:"created_at"`
-	Error       *Failure           `json:"error"`
-	Files       *[]Input           `json:"files,omitempty"`
-	FollowUps   *[]FollowUpView    `json:"follow_ups,omitempty"`
-	Gateway     *ModelUse          `json:"gateway,omitempty"`
-	Given       *GivenView         `json:"given,omitempty"`
-	Host        string             `json:"host"`
-	Id          string             `json:"id"`
-	Judged      *int64             `json:"judged,omitempty"`
-	Limit       *LimitView         `json:"limit,omitempty"`
-	Lost        *LostView          `json:"lost,omitempty"`
-	Messages    *[]MessageView     `json:"messages"`
-	Name        *string            `json:"name,omitempty"`
-	Notices     *Notices           `json:"notices,omitempty"`
-	Options     *map[string]string `json:"options,omitempty"`
-	Origin      *string            `json:"origin,omitempty"`
-	Parent      *string            `json:"parent,omitempty"`
-	Policy      *PolicyView        `json:"policy,omitempty"`
-	Process     *ProcessView       `json:"process"`
-	Progress    *ProgressView      `json:"progress,omitempty"`
-	Queue       *int64             `json:"queue,omitempty"`
-	Queued      *[]QueuedView      `json:"queued,omitempty"`
-	RateLimits  *RateLimitsView    `json:"rate_limits,omitempty"`
-	Refusals    *[]Refusal         `json:"refusals,omitempty"`
-	Requests    *[]RequestBrief    `json:"requests"`
-	Seed        string             `json:"seed"`
-	SeedPolicy  *PolicyView        `json:"seed_policy,omitempty"`
-	Snapshot    *SnapshotView      `json:"snapshot,omitempty"`
-	State       string             `json:"state"`
-	Switched    *SwitchedView      `json:"switched,omitempty"`
-	ThreadId    string             `json:"thread_id"`
-	Turn        *TurnBrief         `json:"turn"`
-	Unprotected *string            `json:"unprotected,omitempty"`
-	UpdatedAt   *time.Time         `json:"updated_at"`
-	Usage       *UsageView         `json:"usage"`
-	Verdicts    *[]FileVerdict     `json:"verdicts,omitempty"`
-	WaitingFor  *WaitingView       `json:"waiting_for,omitempty"`
-	Waits       *string            `json:"waits,omitempty"`
-	Warm        *WarmView          `json:"warm,omitempty"`
+	Archived       *bool              `json:"archived,omitempty"`
+	Attempt        *int64             `json:"attempt"`
+	Audit          *AuditHead         `json:"audit,omitempty"`
+	Budget         *BudgetView        `json:"budget,omitempty"`
+	Children       *[]ChildView       `json:"children,omitempty"`
+	Close          *CloseView         `json:"close,omitempty"`
+	CreatedAt      time.Time          `json:"created_at"`
+	Egress         *EgressUse         `json:"egress,omitempty"`
+	Error          *Failure           `json:"error"`
+	Files          *[]Input           `json:"files,omitempty"`
+	FollowUpRules  *[]RuleView        `json:"follow_up_rules,omitempty"`
+	FollowUps      *[]FollowUpView    `json:"follow_ups,omitempty"`
+	Gateway        *ModelUse          `json:"gateway,omitempty"`
+	GatewayNotTold *ModelUse          `json:"gateway_not_told,omitempty"`
+	Given          *GivenView         `json:"given,omitempty"`
+	Host           string             `json:"host"`
+	Id             string             `json:"id"`
+	Judged         *int64             `json:"judged,omitempty"`
+	Limit          *LimitView         `json:"limit,omitempty"`
+	Lost           *LostView          `json:"lost,omitempty"`
+	Messages       *[]MessageView     `json:"messages"`
+	Name           *string            `json:"name,omitempty"`
+	Notices        *Notices           `json:"notices,omitempty"`
+	Options        *map[string]string `json:"options,omitempty"`
+	Origin         *string            `json:"origin,omitempty"`
+	Parent         *string            `json:"parent,omitempty"`
+	Policy         *PolicyView        `json:"policy,omitempty"`
+	Process        *ProcessView       `json:"process"`
+	Progress       *ProgressView      `json:"progress,omitempty"`
+	Queue          *int64             `json:"queue,omitempty"`
+	Queued         *[]QueuedView      `json:"queued,omitempty"`
+	RateLimits     *RateLimitsView    `json:"rate_limits,omitempty"`
+	Refusals       *[]Refusal         `json:"refusals,omitempty"`
+	Requests       *[]RequestBrief    `json:"requests"`
+	Seed           string             `json:"seed"`
+	SeedPolicy     *PolicyView        `json:"seed_policy,omitempty"`
+	Snapshot       *SnapshotView      `json:"snapshot,omitempty"`
+	State          string             `json:"state"`
+	Switched       *SwitchedView      `json:"switched,omitempty"`
+	ThreadId       string             `json:"thread_id"`
+	Turn           *TurnBrief         `json:"turn"`
+	Unprotected    *string            `json:"unprotected,omitempty"`
+	UpdatedAt      *time.Time         `json:"updated_at"`
+	Usage          *UsageView         `json:"usage"`
+	Verdicts       *[]FileVerdict     `json:"verdicts,omitempty"`
+	WaitingFor     *WaitingView       `json:"waiting_for,omitempty"`
+	Waits          *string            `json:"waits,omitempty"`
+	Warm           *WarmView          `json:"warm,omitempty"`
 }
 
 // SnapshotAccepted defines model for SnapshotAccepted.
@@ -1936,7 +2293,9 @@ type StartSession struct {
 	Children *MayStart `json:"children,omitempty"`
 
 	// CloseAfter close the session after the turn of the first message
-	CloseAfter  *bool                    `json:"close_after,omitempty"`
+	CloseAfter *bool `json:"close_after,omitempty"`
+
+	// Credentials default: as the seed says, or else the workers' configuration, or else planted
 	Credentials *StartSessionCredentials `json:"credentials,omitempty"`
 
 	// DeliverVerdict somebody judges each file that codex delivers: accept, revise with comments, or decline; needs the tool deliver
@@ -1950,6 +2309,9 @@ type StartSession struct {
 
 	// Effort reasoning effort
 	Effort *string `json:"effort,omitempty"`
+
+	// Egress what commands may reach through the worker, each as github.com:443 or *.example.com:443; needs credentials gateway and network on
+	Egress *[]string `json:"egress,omitempty"`
 
 	// FollowUps rules for sessions that start from forks of this one
 	FollowUps *[]FollowUp `json:"follow_ups,omitempty"`
@@ -2051,7 +2413,7 @@ type StartSession struct {
 	// StartupTimeout codex has to answer so soon after its start; 60s by default
 	StartupTimeout *string `json:"startup_timeout,omitempty"`
 
-	// TeamTools the text of a file (YAML or JSON) with tools of your own
+	// TeamTools the text of a file (YAML or JSON) with tools of your own; in a fork or restore, none takes away those that the session had
 	TeamTools *string `json:"team_tools,omitempty"`
 
 	// Tenant team for which the session counts where slots are shared out
@@ -2076,7 +2438,7 @@ type StartSession struct {
 // StartSessionApprovalPolicy on-request by default
 type StartSessionApprovalPolicy string
 
-// StartSessionCredentials defines model for StartSession.Credentials.
+// StartSessionCredentials default: as the seed says, or else the workers' configuration, or else planted
 type StartSessionCredentials string
 
 // StartSessionOnAuth when a turn got no access token in time; retry by default with a broker
@@ -2178,6 +2540,14 @@ type TurnBrief struct {
 	Status    *string    `json:"status"`
 }
 
+// TurnDiff defines model for TurnDiff.
+type TurnDiff struct {
+	Cut   *bool  `json:"cut,omitempty"`
+	Place Cursor `json:"place"`
+	Text  string `json:"text"`
+	Turn  int64  `json:"turn"`
+}
+
 // TurnView defines model for TurnView.
 type TurnView struct {
 	Act            *string     `json:"act,omitempty"`
@@ -2212,6 +2582,12 @@ type UnknownFolder struct {
 	Why        string     `json:"why"`
 }
 
+// Unsending defines model for Unsending.
+type Unsending struct {
+	// Message id of the message, whose turn has not begun
+	Message string `json:"message"`
+}
+
 // UsageView defines model for UsageView.
 type UsageView struct {
 	CachedTokens int64        `json:"cached_tokens"`
@@ -2236,6 +2612,13 @@ type WarmView struct {
 	Generation int64     `json:"generation"`
 	Host       string    `json:"host"`
 	Since      time.Time `json:"since"`
+}
+
+// WorkDiff defines model for WorkDiff.
+type WorkDiff struct {
+	Cut     bool   `json:"cut"`
+	Diff    string `json:"diff"`
+	Session string `json:"session"`
 }
 
 // ListApprovalsParams defines parameters for ListApprovals.
@@ -2340,6 +2723,18 @@ type ListBatchResultsParams struct {
 	From *int64 `form:"from,omitempty" json:"from,omitempty"`
 }
 
+// RetryBatchParams defines parameters for RetryBatch.
+type RetryBatchParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetBatchParams defines parameters for SetBatch.
+type SetBatchParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ListHostsParams defines parameters for ListHosts.
 type ListHostsParams struct {
 	// Zone zone of the hosts; the default zone without it
@@ -2352,10 +2747,28 @@ type ListHostsParams struct {
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
+// RemoveHostParams defines parameters for RemoveHost.
+type RemoveHostParams struct {
+	// Zone zone of the hosts; the default zone without it
+	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
+
+	// Force also if a session may have left a credential there, which nobody will wipe then
+	Force *bool `form:"force,omitempty" json:"force,omitempty"`
+}
+
 // ShowHostParams defines parameters for ShowHost.
 type ShowHostParams struct {
 	// Zone zone of the hosts; the default zone without it
 	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
+}
+
+// AddHostParams defines parameters for AddHost.
+type AddHostParams struct {
+	// Zone zone of the hosts; the default zone without it
+	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
+
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // CheckHostParams defines parameters for CheckHost.
@@ -2364,8 +2777,26 @@ type CheckHostParams struct {
 	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
 }
 
+// CordonHostParams defines parameters for CordonHost.
+type CordonHostParams struct {
+	// Zone zone of the hosts; the default zone without it
+	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
+
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // DrainHostParams defines parameters for DrainHost.
 type DrainHostParams struct {
+	// Zone zone of the hosts; the default zone without it
+	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
+
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetHostParams defines parameters for SetHost.
+type SetHostParams struct {
 	// Zone zone of the hosts; the default zone without it
 	Zone *string `form:"zone,omitempty" json:"zone,omitempty"`
 
@@ -2382,6 +2813,36 @@ type UndrainHostParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// UploadInputParams defines parameters for UploadInput.
+type UploadInputParams struct {
+	// Session session whose message the file goes with; it may not exist yet
+	Session *string `form:"session,omitempty" json:"session,omitempty"`
+
+	// Batch in place of session, for messages of a batch that is not started yet
+	Batch *string `form:"batch,omitempty" json:"batch,omitempty"`
+
+	// Schedule in place of session, for messages of a schedule that is not created yet
+	Schedule *string `form:"schedule,omitempty" json:"schedule,omitempty"`
+
+	// Kind an image is shown to the model; it is told where another file is
+	Kind *UploadInputParamsKind `form:"kind,omitempty" json:"kind,omitempty"`
+
+	// Name name of the file, without a folder
+	Name string `form:"name" json:"name"`
+
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// ContentLength size of the file in bytes
+	ContentLength *int64 `json:"Content-Length,omitempty"`
+
+	// ReprDigest sha-256 of the file, as in sha-256=:BASE64: (RFC 9530); a file with another digest is not kept
+	ReprDigest *string `json:"Repr-Digest,omitempty"`
+}
+
+// UploadInputParamsKind defines parameters for UploadInput.
+type UploadInputParamsKind string
+
 // ListPoolsParams defines parameters for ListPools.
 type ListPoolsParams struct {
 	// Limit at most so many
@@ -2389,6 +2850,24 @@ type ListPoolsParams struct {
 
 	// Cursor the cursor of the page before
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// PausePoolParams defines parameters for PausePool.
+type PausePoolParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ResumePoolParams defines parameters for ResumePool.
+type ResumePoolParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetPoolParams defines parameters for SetPool.
+type SetPoolParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListSchedulesParams defines parameters for ListSchedules.
@@ -2408,6 +2887,12 @@ type DeleteScheduleParams struct {
 
 // CreateScheduleParams defines parameters for CreateSchedule.
 type CreateScheduleParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// BackfillScheduleParams defines parameters for BackfillSchedule.
+type BackfillScheduleParams struct {
 	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -2440,6 +2925,30 @@ type ListSeedsParams struct {
 
 	// Cursor the cursor of the page before
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// DeleteSeedParams defines parameters for DeleteSeed.
+type DeleteSeedParams struct {
+	// Purge remove its encrypted bundles from the store as well
+	Purge *bool `form:"purge,omitempty" json:"purge,omitempty"`
+}
+
+// ReviveSeedParams defines parameters for ReviveSeed.
+type ReviveSeedParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetSeedParams defines parameters for SetSeed.
+type SetSeedParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// VerifySeedParams defines parameters for VerifySeed.
+type VerifySeedParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
 // ListAllSnapshotsParams defines parameters for ListAllSnapshots.
@@ -2481,8 +2990,20 @@ type StartSessionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// ArchiveSessionParams defines parameters for ArchiveSession.
+type ArchiveSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // CloseSessionParams defines parameters for CloseSession.
 type CloseSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// CompactSessionParams defines parameters for CompactSession.
+type CompactSessionParams struct {
 	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -2494,6 +3015,18 @@ type ListDeliverablesParams struct {
 
 	// Cursor the cursor of the page before
 	Cursor *string `form:"cursor,omitempty" json:"cursor,omitempty"`
+}
+
+// ReadDeliverableParams defines parameters for ReadDeliverable.
+type ReadDeliverableParams struct {
+	// Range one part of the file, such as bytes=1000-; several parts are answered by the whole file
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange an ETag: the part counts only if the file still has it, otherwise the whole file comes
+	IfRange *string `json:"If-Range,omitempty"`
+
+	// IfNoneMatch an ETag: status 304 if the file still has it
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
 }
 
 // ListEntriesParams defines parameters for ListEntries.
@@ -2541,8 +3074,26 @@ type ParkSessionParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// PushSessionParams defines parameters for PushSession.
+type PushSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
 // ResumeSessionParams defines parameters for ResumeSession.
 type ResumeSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// ReviewSessionParams defines parameters for ReviewSession.
+type ReviewSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// SetSessionParams defines parameters for SetSession.
+type SetSessionParams struct {
 	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
@@ -2562,10 +3113,64 @@ type TakeSnapshotParams struct {
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
 }
 
+// DownloadSnapshotParams defines parameters for DownloadSnapshot.
+type DownloadSnapshotParams struct {
+	// Range one part of the file, such as bytes=1000-; several parts are answered by the whole file
+	Range *string `json:"Range,omitempty"`
+
+	// IfRange an ETag: the part counts only if the file still has it, otherwise the whole file comes
+	IfRange *string `json:"If-Range,omitempty"`
+
+	// IfNoneMatch an ETag: status 304 if the file still has it
+	IfNoneMatch *string `json:"If-None-Match,omitempty"`
+}
+
 // RestoreSnapshotParams defines parameters for RestoreSnapshot.
 type RestoreSnapshotParams struct {
 	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
 	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UnarchiveSessionParams defines parameters for UnarchiveSession.
+type UnarchiveSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// UnsendSessionParams defines parameters for UnsendSession.
+type UnsendSessionParams struct {
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+}
+
+// FetchWorkParams defines parameters for FetchWork.
+type FetchWorkParams struct {
+	// WhileRunning also while a turn writes to the folder
+	WhileRunning *bool `form:"while_running,omitempty" json:"while_running,omitempty"`
+
+	// Path file or folder in the work folder; repeatable
+	Path []string `form:"path" json:"path"`
+}
+
+// DiffWorkParams defines parameters for DiffWork.
+type DiffWorkParams struct {
+	// WhileRunning also while a turn writes to the folder
+	WhileRunning *bool `form:"while_running,omitempty" json:"while_running,omitempty"`
+}
+
+// UploadTreeParams defines parameters for UploadTree.
+type UploadTreeParams struct {
+	// Session session that is to begin with the folder; it may not exist yet
+	Session string `form:"session" json:"session"`
+
+	// IdempotencyKey the same key with the same content has the same result; with other content it is refused with status 422
+	IdempotencyKey *string `json:"Idempotency-Key,omitempty"`
+
+	// ContentLength size of the file in bytes
+	ContentLength *int64 `json:"Content-Length,omitempty"`
+
+	// ReprDigest sha-256 of the file, as in sha-256=:BASE64: (RFC 9530); a file with another digest is not kept
+	ReprDigest *string `json:"Repr-Digest,omitempty"`
 }
 
 // DecideApprovalJSONRequestBody defines body for DecideApproval for application/json ContentType.
@@ -2577,11 +3182,32 @@ type StartBatchJSONRequestBody = StartBatch
 // CancelBatchJSONRequestBody defines body for CancelBatch for application/json ContentType.
 type CancelBatchJSONRequestBody = Closing
 
+// RetryBatchJSONRequestBody defines body for RetryBatch for application/json ContentType.
+type RetryBatchJSONRequestBody = RetryingBatch
+
+// SetBatchJSONRequestBody defines body for SetBatch for application/json ContentType.
+type SetBatchJSONRequestBody = BatchSettings
+
+// AddHostJSONRequestBody defines body for AddHost for application/json ContentType.
+type AddHostJSONRequestBody = NewHost
+
 // DrainHostJSONRequestBody defines body for DrainHost for application/json ContentType.
 type DrainHostJSONRequestBody = Drain
 
+// SetHostJSONRequestBody defines body for SetHost for application/json ContentType.
+type SetHostJSONRequestBody = HostSettings
+
+// PausePoolJSONRequestBody defines body for PausePool for application/json ContentType.
+type PausePoolJSONRequestBody = Reasoned
+
+// SetPoolJSONRequestBody defines body for SetPool for application/json ContentType.
+type SetPoolJSONRequestBody = PoolSettings
+
 // CreateScheduleJSONRequestBody defines body for CreateSchedule for application/json ContentType.
 type CreateScheduleJSONRequestBody = NewSchedule
+
+// BackfillScheduleJSONRequestBody defines body for BackfillSchedule for application/json ContentType.
+type BackfillScheduleJSONRequestBody = Backfill
 
 // PauseScheduleJSONRequestBody defines body for PauseSchedule for application/json ContentType.
 type PauseScheduleJSONRequestBody = Reasoned
@@ -2589,8 +3215,17 @@ type PauseScheduleJSONRequestBody = Reasoned
 // TriggerScheduleJSONRequestBody defines body for TriggerSchedule for application/json ContentType.
 type TriggerScheduleJSONRequestBody = Trigger
 
+// SetSeedJSONRequestBody defines body for SetSeed for application/json ContentType.
+type SetSeedJSONRequestBody = SeedSettings
+
+// VerifySeedJSONRequestBody defines body for VerifySeed for application/json ContentType.
+type VerifySeedJSONRequestBody = SeedVerification
+
 // StartSessionJSONRequestBody defines body for StartSession for application/json ContentType.
 type StartSessionJSONRequestBody = StartSession
+
+// ArchiveSessionJSONRequestBody defines body for ArchiveSession for application/json ContentType.
+type ArchiveSessionJSONRequestBody = Nothing
 
 // CloseSessionJSONRequestBody defines body for CloseSession for application/json ContentType.
 type CloseSessionJSONRequestBody = Closing
@@ -2607,11 +3242,26 @@ type SendMessageJSONRequestBody = NewMessage
 // ParkSessionJSONRequestBody defines body for ParkSession for application/json ContentType.
 type ParkSessionJSONRequestBody = Nothing
 
+// PushSessionJSONRequestBody defines body for PushSession for application/json ContentType.
+type PushSessionJSONRequestBody = Pushing
+
 // ResumeSessionJSONRequestBody defines body for ResumeSession for application/json ContentType.
 type ResumeSessionJSONRequestBody = Resuming
 
+// ReviewSessionJSONRequestBody defines body for ReviewSession for application/json ContentType.
+type ReviewSessionJSONRequestBody = Reviewing
+
+// SetSessionJSONRequestBody defines body for SetSession for application/json ContentType.
+type SetSessionJSONRequestBody = SessionSettings
+
 // RestoreSnapshotJSONRequestBody defines body for RestoreSnapshot for application/json ContentType.
 type RestoreSnapshotJSONRequestBody = StartSession
+
+// UnarchiveSessionJSONRequestBody defines body for UnarchiveSession for application/json ContentType.
+type UnarchiveSessionJSONRequestBody = Nothing
+
+// UnsendSessionJSONRequestBody defines body for UnsendSession for application/json ContentType.
+type UnsendSessionJSONRequestBody = Unsending
 
 // RequestEditorFn is the function signature for the RequestEditor callback function
 type RequestEditorFn func(ctx context.Context, req *http.Request) error
@@ -2793,12 +3443,55 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/batches/{id}/results (the `ListBatchResults` operationId).
 	ListBatchResults(ctx context.Context, id string, params *ListBatchResultsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// RetryBatchWithBody Try again what failed of a batch, each item in a new session
+	//
+	// Needs batch.run.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+	RetryBatchWithBody(ctx context.Context, id string, params *RetryBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RetryBatch Try again what failed of a batch, each item in a new session
+	//
+	// Needs batch.run.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+	RetryBatch(ctx context.Context, id string, params *RetryBatchParams, body RetryBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBatchWithBody Change how many sessions of a batch run at a time
+	//
+	// Needs batch.run.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+	SetBatchWithBody(ctx context.Context, id string, params *SetBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetBatch Change how many sessions of a batch run at a time
+	//
+	// Needs batch.run.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+	SetBatch(ctx context.Context, id string, params *SetBatchParams, body SetBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListHosts List the hosts of a zone, with slots and states
 	//
 	// Needs host.read.
 	//
 	// Corresponds with GET /v1/hosts (the `ListHosts` operationId).
 	ListHosts(ctx context.Context, params *ListHostsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// RemoveHost Take a host out of the inventory
+	//
+	// Needs host.write.
+	//
+	// Corresponds with DELETE /v1/hosts/{name} (the `RemoveHost` operationId).
+	RemoveHost(ctx context.Context, name string, params *RemoveHostParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ShowHost Show all that is known of a host
 	//
@@ -2807,12 +3500,37 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/hosts/{name} (the `ShowHost` operationId).
 	ShowHost(ctx context.Context, name string, params *ShowHostParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// AddHostWithBody Add a host to the inventory of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+	AddHostWithBody(ctx context.Context, name string, params *AddHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// AddHost Add a host to the inventory of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+	AddHost(ctx context.Context, name string, params *AddHostParams, body AddHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CheckHost Find out whether sessions can run on a host
 	//
 	// Needs host.write.
 	//
 	// Corresponds with POST /v1/hosts/{name}/check (the `CheckHost` operationId).
 	CheckHost(ctx context.Context, name string, params *CheckHostParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// CordonHost Let no new session onto a host
+	//
+	// Needs host.write.
+	//
+	// Corresponds with POST /v1/hosts/{name}/cordon (the `CordonHost` operationId).
+	CordonHost(ctx context.Context, name string, params *CordonHostParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// DrainHostWithBody Empty a host: no new session, and those that are there leave
 	//
@@ -2832,12 +3550,39 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/hosts/{name}/drain (the `DrainHost` operationId).
 	DrainHost(ctx context.Context, name string, params *DrainHostParams, body DrainHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// SetHostWithBody Change a host's labels and slots
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+	SetHostWithBody(ctx context.Context, name string, params *SetHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetHost Change a host's labels and slots
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+	SetHost(ctx context.Context, name string, params *SetHostParams, body SetHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// UndrainHost Let new sessions onto a host again; ends a drain
 	//
 	// Needs host.write.
 	//
 	// Corresponds with POST /v1/hosts/{name}/undrain (the `UndrainHost` operationId).
 	UndrainHost(ctx context.Context, name string, params *UndrainHostParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadInputWithBody Upload a file that goes with a message: at most 64 MiB, an image at most 20 MiB. The answer is an element of the field inputs of a message
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/inputs (the `UploadInput` operationId).
+	UploadInputWithBody(ctx context.Context, params *UploadInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListPools List the zones, with slots and who waits
 	//
@@ -2852,6 +3597,49 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/pools/{zone} (the `ShowPool` operationId).
 	ShowPool(ctx context.Context, zone string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PausePoolWithBody Start no session in a zone until it is resumed
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+	PausePoolWithBody(ctx context.Context, zone string, params *PausePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PausePool Start no session in a zone until it is resumed
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+	PausePool(ctx context.Context, zone string, params *PausePoolParams, body PausePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ResumePool Start sessions in a zone again
+	//
+	// Needs host.write.
+	//
+	// Corresponds with POST /v1/pools/{zone}/resume (the `ResumePool` operationId).
+	ResumePool(ctx context.Context, zone string, params *ResumePoolParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPoolWithBody Say what a tenant or a seed may have of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+	SetPoolWithBody(ctx context.Context, zone string, params *SetPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetPool Say what a tenant or a seed may have of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+	SetPool(ctx context.Context, zone string, params *SetPoolParams, body SetPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSchedules List schedules by name
 	//
@@ -2891,6 +3679,24 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/schedules/{name} (the `CreateSchedule` operationId).
 	CreateSchedule(ctx context.Context, name string, params *CreateScheduleParams, body CreateScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BackfillScheduleWithBody Begin, now, what the schedule would have begun at past times
+	//
+	// Needs schedule.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+	BackfillScheduleWithBody(ctx context.Context, name string, params *BackfillScheduleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// BackfillSchedule Begin, now, what the schedule would have begun at past times
+	//
+	// Needs schedule.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+	BackfillSchedule(ctx context.Context, name string, params *BackfillScheduleParams, body BackfillScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// PauseScheduleWithBody Start nothing by the clock until it is resumed
 	//
@@ -2942,12 +3748,62 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/seeds (the `ListSeeds` operationId).
 	ListSeeds(ctx context.Context, params *ListSeedsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DeleteSeed Forget a seed
+	//
+	// Needs seed.write.
+	//
+	// Corresponds with DELETE /v1/seeds/{name} (the `DeleteSeed` operationId).
+	DeleteSeed(ctx context.Context, name string, params *DeleteSeedParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ShowSeed Show what a seed holds, never its secrets
 	//
 	// Needs seed.read.
 	//
 	// Corresponds with GET /v1/seeds/{name} (the `ShowSeed` operationId).
 	ShowSeed(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReviveSeed Go on with the stored login of a suspect or recovering seed
+	//
+	// Needs seed.write.
+	//
+	// Corresponds with POST /v1/seeds/{name}/revive (the `ReviveSeed` operationId).
+	ReviveSeed(ctx context.Context, name string, params *ReviveSeedParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetSeedWithBody Say who may have a seed, and what judges and bounds its sessions
+	//
+	// Needs seed.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+	SetSeedWithBody(ctx context.Context, name string, params *SetSeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetSeed Say who may have a seed, and what judges and bounds its sessions
+	//
+	// Needs seed.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+	SetSeed(ctx context.Context, name string, params *SetSeedParams, body SetSeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifySeedWithBody Find out whether a seed is alive, without a model call
+	//
+	// Needs seed.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+	VerifySeedWithBody(ctx context.Context, name string, params *VerifySeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// VerifySeed Find out whether a seed is alive, without a model call
+	//
+	// Needs seed.write.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+	VerifySeed(ctx context.Context, name string, params *VerifySeedParams, body VerifySeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListAllSnapshots List the snapshots of all sessions, the oldest first
 	//
@@ -2984,6 +3840,24 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sessions/{id} (the `ShowSession` operationId).
 	ShowSession(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ArchiveSessionWithBody Put a session away: it parks, and lists leave it out
+	//
+	// Needs session.park.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+	ArchiveSessionWithBody(ctx context.Context, id string, params *ArchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ArchiveSession Put a session away: it parks, and lists leave it out
+	//
+	// Needs session.park.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+	ArchiveSession(ctx context.Context, id string, params *ArchiveSessionParams, body ArchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// CloseSessionWithBody End a session and leave its host as it was
 	//
 	// Needs session.close.
@@ -3002,6 +3876,13 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/close (the `CloseSession` operationId).
 	CloseSession(ctx context.Context, id string, params *CloseSessionParams, body CloseSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// CompactSession Have codex make its history shorter, as a turn of its own
+	//
+	// Needs session.message.
+	//
+	// Corresponds with POST /v1/sessions/{id}/compact (the `CompactSession` operationId).
+	CompactSession(ctx context.Context, id string, params *CompactSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ListDeliverables List what the agent delivered, the oldest first
 	//
 	// Needs session.read.
@@ -3009,12 +3890,12 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sessions/{id}/delivered (the `ListDeliverables` operationId).
 	ListDeliverables(ctx context.Context, id string, params *ListDeliverablesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
-	// ReadDeliverable Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received
+	// ReadDeliverable Download a deliverable, whole or in part
 	//
 	// Needs session.read.
 	//
 	// Corresponds with GET /v1/sessions/{id}/delivered/{call} (the `ReadDeliverable` operationId).
-	ReadDeliverable(ctx context.Context, id string, call string, reqEditors ...RequestEditorFn) (*http.Response, error)
+	ReadDeliverable(ctx context.Context, id string, call string, params *ReadDeliverableParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListEntries Read the transcript
 	//
@@ -3084,6 +3965,13 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/messages (the `SendMessage` operationId).
 	SendMessage(ctx context.Context, id string, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// ListModels List the models that the session's codex listed last
+	//
+	// Needs session.read.
+	//
+	// Corresponds with GET /v1/sessions/{id}/models (the `ListModels` operationId).
+	ListModels(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ParkSessionWithBody Give back an idle session's host and seed until its next message
 	//
 	// Needs session.park.
@@ -3102,6 +3990,24 @@ type ClientInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/park (the `ParkSession` operationId).
 	ParkSession(ctx context.Context, id string, params *ParkSessionParams, body ParkSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// PushSessionWithBody Commit the work of a session with a repository, and push it between two turns
+	//
+	// Needs session.exec.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+	PushSessionWithBody(ctx context.Context, id string, params *PushSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// PushSession Commit the work of a session with a repository, and push it between two turns
+	//
+	// Needs session.exec.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+	PushSession(ctx context.Context, id string, params *PushSessionParams, body PushSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// ResumeSessionWithBody Bring back a parked session, or move an idle one
 	//
 	// Needs session.park.
@@ -3119,6 +4025,42 @@ type ClientInterface interface {
 	//
 	// Corresponds with POST /v1/sessions/{id}/resume (the `ResumeSession` operationId).
 	ResumeSession(ctx context.Context, id string, params *ResumeSessionParams, body ResumeSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReviewSessionWithBody Have codex review changes, as a turn of its own, whose last message is the review
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+	ReviewSessionWithBody(ctx context.Context, id string, params *ReviewSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// ReviewSession Have codex review changes, as a turn of its own, whose last message is the review
+	//
+	// Needs session.message.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+	ReviewSession(ctx context.Context, id string, params *ReviewSessionParams, body ReviewSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetSessionWithBody Change what a session works with, and what it may use
+	//
+	// Needs session.set.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+	SetSessionWithBody(ctx context.Context, id string, params *SetSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// SetSession Change what a session works with, and what it may use
+	//
+	// Needs session.set.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+	SetSession(ctx context.Context, id string, params *SetSessionParams, body SetSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListSnapshots List a session's snapshots, the oldest first
 	//
@@ -3148,6 +4090,13 @@ type ClientInterface interface {
 	// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot} (the `ShowSnapshot` operationId).
 	ShowSnapshot(ctx context.Context, id string, snapshot string, reqEditors ...RequestEditorFn) (*http.Response, error)
 
+	// DownloadSnapshot Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree
+	//
+	// Needs session.read.
+	//
+	// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot}/archive (the `DownloadSnapshot` operationId).
+	DownloadSnapshot(ctx context.Context, id string, snapshot string, params *DownloadSnapshotParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
 	// RestoreSnapshotWithBody Start a session that goes on from a snapshot. What the body leaves out is as it was, as for `ctl snapshot restore`; it may not say what a work folder begins with, nor a first message
 	//
 	// Needs session.start.
@@ -3172,6 +4121,72 @@ type ClientInterface interface {
 	//
 	// Corresponds with GET /v1/sessions/{id}/turns/{n} (the `ShowTurn` operationId).
 	ShowTurn(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiffTurn Show what a turn changed in files, as far as codex knows
+	//
+	// Needs session.read.
+	//
+	// Corresponds with GET /v1/sessions/{id}/turns/{n}/diff (the `DiffTurn` operationId).
+	DiffTurn(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnarchiveSessionWithBody Take a session out again
+	//
+	// Needs session.park.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+	UnarchiveSessionWithBody(ctx context.Context, id string, params *UnarchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnarchiveSession Take a session out again
+	//
+	// Needs session.park.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+	UnarchiveSession(ctx context.Context, id string, params *UnarchiveSessionParams, body UnarchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnsendSessionWithBody Take back a message whose turn has not begun
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+	UnsendSessionWithBody(ctx context.Context, id string, params *UnsendSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UnsendSession Take back a message whose turn has not begun
+	//
+	// Needs session.message.
+	//
+	// Takes a body of the `application/json` content type.
+	//
+	// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+	UnsendSession(ctx context.Context, id string, params *UnsendSessionParams, body UnsendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// FetchWork Fetch files of the work folder of a session on a host, as a tar archive. The trailer Repr-Digest has its sha-256. An archive that is cut off is not whole
+	//
+	// Needs session.read.
+	//
+	// Corresponds with GET /v1/sessions/{id}/work/archive (the `FetchWork` operationId).
+	FetchWork(ctx context.Context, id string, params *FetchWorkParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// DiffWork Compare the work folder of a session on a host with how it was at the start
+	//
+	// Needs session.read.
+	//
+	// Corresponds with GET /v1/sessions/{id}/work/diff (the `DiffWork` operationId).
+	DiffWork(ctx context.Context, id string, params *DiffWorkParams, reqEditors ...RequestEditorFn) (*http.Response, error)
+
+	// UploadTreeWithBody Upload a work folder as a tar archive, without .git: at most 16 GiB. The answer's id is for the field from_snapshot of a start
+	//
+	// Needs snapshot.write.
+	//
+	// Takes any type of body and a specified content type.
+	//
+	// Corresponds with POST /v1/trees (the `UploadTree` operationId).
+	UploadTreeWithBody(ctx context.Context, params *UploadTreeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error)
 }
 
 // ListApprovals List approvals, the oldest first
@@ -3420,6 +4435,82 @@ func (c *Client) ListBatchResults(ctx context.Context, id string, params *ListBa
 	return c.Client.Do(req)
 }
 
+// RetryBatchWithBody Try again what failed of a batch, each item in a new session
+//
+// Needs batch.run.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+func (c *Client) RetryBatchWithBody(ctx context.Context, id string, params *RetryBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryBatchRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RetryBatch Try again what failed of a batch, each item in a new session
+//
+// Needs batch.run.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+func (c *Client) RetryBatch(ctx context.Context, id string, params *RetryBatchParams, body RetryBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRetryBatchRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBatchWithBody Change how many sessions of a batch run at a time
+//
+// Needs batch.run.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+func (c *Client) SetBatchWithBody(ctx context.Context, id string, params *SetBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBatchRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetBatch Change how many sessions of a batch run at a time
+//
+// Needs batch.run.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+func (c *Client) SetBatch(ctx context.Context, id string, params *SetBatchParams, body SetBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetBatchRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListHosts List the hosts of a zone, with slots and states
 //
 // Needs host.read.
@@ -3427,6 +4518,23 @@ func (c *Client) ListBatchResults(ctx context.Context, id string, params *ListBa
 // Corresponds with GET /v1/hosts (the `ListHosts` operationId).
 func (c *Client) ListHosts(ctx context.Context, params *ListHostsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewListHostsRequest(c.Server, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// RemoveHost Take a host out of the inventory
+//
+// Needs host.write.
+//
+// Corresponds with DELETE /v1/hosts/{name} (the `RemoveHost` operationId).
+func (c *Client) RemoveHost(ctx context.Context, name string, params *RemoveHostParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewRemoveHostRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3454,6 +4562,44 @@ func (c *Client) ShowHost(ctx context.Context, name string, params *ShowHostPara
 	return c.Client.Do(req)
 }
 
+// AddHostWithBody Add a host to the inventory of a zone
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+func (c *Client) AddHostWithBody(ctx context.Context, name string, params *AddHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddHostRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// AddHost Add a host to the inventory of a zone
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+func (c *Client) AddHost(ctx context.Context, name string, params *AddHostParams, body AddHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewAddHostRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CheckHost Find out whether sessions can run on a host
 //
 // Needs host.write.
@@ -3461,6 +4607,23 @@ func (c *Client) ShowHost(ctx context.Context, name string, params *ShowHostPara
 // Corresponds with POST /v1/hosts/{name}/check (the `CheckHost` operationId).
 func (c *Client) CheckHost(ctx context.Context, name string, params *CheckHostParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCheckHostRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// CordonHost Let no new session onto a host
+//
+// Needs host.write.
+//
+// Corresponds with POST /v1/hosts/{name}/cordon (the `CordonHost` operationId).
+func (c *Client) CordonHost(ctx context.Context, name string, params *CordonHostParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCordonHostRequest(c.Server, name, params)
 	if err != nil {
 		return nil, err
 	}
@@ -3509,6 +4672,44 @@ func (c *Client) DrainHost(ctx context.Context, name string, params *DrainHostPa
 	return c.Client.Do(req)
 }
 
+// SetHostWithBody Change a host's labels and slots
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+func (c *Client) SetHostWithBody(ctx context.Context, name string, params *SetHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetHostRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetHost Change a host's labels and slots
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+func (c *Client) SetHost(ctx context.Context, name string, params *SetHostParams, body SetHostJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetHostRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // UndrainHost Let new sessions onto a host again; ends a drain
 //
 // Needs host.write.
@@ -3516,6 +4717,25 @@ func (c *Client) DrainHost(ctx context.Context, name string, params *DrainHostPa
 // Corresponds with POST /v1/hosts/{name}/undrain (the `UndrainHost` operationId).
 func (c *Client) UndrainHost(ctx context.Context, name string, params *UndrainHostParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewUndrainHostRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadInputWithBody Upload a file that goes with a message: at most 64 MiB, an image at most 20 MiB. The answer is an element of the field inputs of a message
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/inputs (the `UploadInput` operationId).
+func (c *Client) UploadInputWithBody(ctx context.Context, params *UploadInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadInputRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3550,6 +4770,99 @@ func (c *Client) ListPools(ctx context.Context, params *ListPoolsParams, reqEdit
 // Corresponds with GET /v1/pools/{zone} (the `ShowPool` operationId).
 func (c *Client) ShowPool(ctx context.Context, zone string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowPoolRequest(c.Server, zone)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PausePoolWithBody Start no session in a zone until it is resumed
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+func (c *Client) PausePoolWithBody(ctx context.Context, zone string, params *PausePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPausePoolRequestWithBody(c.Server, zone, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PausePool Start no session in a zone until it is resumed
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+func (c *Client) PausePool(ctx context.Context, zone string, params *PausePoolParams, body PausePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPausePoolRequest(c.Server, zone, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ResumePool Start sessions in a zone again
+//
+// Needs host.write.
+//
+// Corresponds with POST /v1/pools/{zone}/resume (the `ResumePool` operationId).
+func (c *Client) ResumePool(ctx context.Context, zone string, params *ResumePoolParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewResumePoolRequest(c.Server, zone, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPoolWithBody Say what a tenant or a seed may have of a zone
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+func (c *Client) SetPoolWithBody(ctx context.Context, zone string, params *SetPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPoolRequestWithBody(c.Server, zone, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetPool Say what a tenant or a seed may have of a zone
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+func (c *Client) SetPool(ctx context.Context, zone string, params *SetPoolParams, body SetPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetPoolRequest(c.Server, zone, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3639,6 +4952,44 @@ func (c *Client) CreateScheduleWithBody(ctx context.Context, name string, params
 // Corresponds with POST /v1/schedules/{name} (the `CreateSchedule` operationId).
 func (c *Client) CreateSchedule(ctx context.Context, name string, params *CreateScheduleParams, body CreateScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewCreateScheduleRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BackfillScheduleWithBody Begin, now, what the schedule would have begun at past times
+//
+// Needs schedule.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+func (c *Client) BackfillScheduleWithBody(ctx context.Context, name string, params *BackfillScheduleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBackfillScheduleRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// BackfillSchedule Begin, now, what the schedule would have begun at past times
+//
+// Needs schedule.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+func (c *Client) BackfillSchedule(ctx context.Context, name string, params *BackfillScheduleParams, body BackfillScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewBackfillScheduleRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3759,6 +5110,23 @@ func (c *Client) ListSeeds(ctx context.Context, params *ListSeedsParams, reqEdit
 	return c.Client.Do(req)
 }
 
+// DeleteSeed Forget a seed
+//
+// Needs seed.write.
+//
+// Corresponds with DELETE /v1/seeds/{name} (the `DeleteSeed` operationId).
+func (c *Client) DeleteSeed(ctx context.Context, name string, params *DeleteSeedParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDeleteSeedRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ShowSeed Show what a seed holds, never its secrets
 //
 // Needs seed.read.
@@ -3766,6 +5134,99 @@ func (c *Client) ListSeeds(ctx context.Context, params *ListSeedsParams, reqEdit
 // Corresponds with GET /v1/seeds/{name} (the `ShowSeed` operationId).
 func (c *Client) ShowSeed(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowSeedRequest(c.Server, name)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReviveSeed Go on with the stored login of a suspect or recovering seed
+//
+// Needs seed.write.
+//
+// Corresponds with POST /v1/seeds/{name}/revive (the `ReviveSeed` operationId).
+func (c *Client) ReviveSeed(ctx context.Context, name string, params *ReviveSeedParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReviveSeedRequest(c.Server, name, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetSeedWithBody Say who may have a seed, and what judges and bounds its sessions
+//
+// Needs seed.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+func (c *Client) SetSeedWithBody(ctx context.Context, name string, params *SetSeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetSeedRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetSeed Say who may have a seed, and what judges and bounds its sessions
+//
+// Needs seed.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+func (c *Client) SetSeed(ctx context.Context, name string, params *SetSeedParams, body SetSeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetSeedRequest(c.Server, name, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifySeedWithBody Find out whether a seed is alive, without a model call
+//
+// Needs seed.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+func (c *Client) VerifySeedWithBody(ctx context.Context, name string, params *VerifySeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifySeedRequestWithBody(c.Server, name, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// VerifySeed Find out whether a seed is alive, without a model call
+//
+// Needs seed.write.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+func (c *Client) VerifySeed(ctx context.Context, name string, params *VerifySeedParams, body VerifySeedJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewVerifySeedRequest(c.Server, name, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -3861,6 +5322,44 @@ func (c *Client) ShowSession(ctx context.Context, id string, reqEditors ...Reque
 	return c.Client.Do(req)
 }
 
+// ArchiveSessionWithBody Put a session away: it parks, and lists leave it out
+//
+// Needs session.park.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+func (c *Client) ArchiveSessionWithBody(ctx context.Context, id string, params *ArchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewArchiveSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ArchiveSession Put a session away: it parks, and lists leave it out
+//
+// Needs session.park.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+func (c *Client) ArchiveSession(ctx context.Context, id string, params *ArchiveSessionParams, body ArchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewArchiveSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // CloseSessionWithBody End a session and leave its host as it was
 //
 // Needs session.close.
@@ -3899,6 +5398,23 @@ func (c *Client) CloseSession(ctx context.Context, id string, params *CloseSessi
 	return c.Client.Do(req)
 }
 
+// CompactSession Have codex make its history shorter, as a turn of its own
+//
+// Needs session.message.
+//
+// Corresponds with POST /v1/sessions/{id}/compact (the `CompactSession` operationId).
+func (c *Client) CompactSession(ctx context.Context, id string, params *CompactSessionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewCompactSessionRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ListDeliverables List what the agent delivered, the oldest first
 //
 // Needs session.read.
@@ -3916,13 +5432,13 @@ func (c *Client) ListDeliverables(ctx context.Context, id string, params *ListDe
 	return c.Client.Do(req)
 }
 
-// ReadDeliverable Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received
+// ReadDeliverable Download a deliverable, whole or in part
 //
 // Needs session.read.
 //
 // Corresponds with GET /v1/sessions/{id}/delivered/{call} (the `ReadDeliverable` operationId).
-func (c *Client) ReadDeliverable(ctx context.Context, id string, call string, reqEditors ...RequestEditorFn) (*http.Response, error) {
-	req, err := NewReadDeliverableRequest(c.Server, id, call)
+func (c *Client) ReadDeliverable(ctx context.Context, id string, call string, params *ReadDeliverableParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReadDeliverableRequest(c.Server, id, call, params)
 	if err != nil {
 		return nil, err
 	}
@@ -4081,6 +5597,23 @@ func (c *Client) SendMessage(ctx context.Context, id string, params *SendMessage
 	return c.Client.Do(req)
 }
 
+// ListModels List the models that the session's codex listed last
+//
+// Needs session.read.
+//
+// Corresponds with GET /v1/sessions/{id}/models (the `ListModels` operationId).
+func (c *Client) ListModels(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewListModelsRequest(c.Server, id)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ParkSessionWithBody Give back an idle session's host and seed until its next message
 //
 // Needs session.park.
@@ -4119,6 +5652,44 @@ func (c *Client) ParkSession(ctx context.Context, id string, params *ParkSession
 	return c.Client.Do(req)
 }
 
+// PushSessionWithBody Commit the work of a session with a repository, and push it between two turns
+//
+// Needs session.exec.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+func (c *Client) PushSessionWithBody(ctx context.Context, id string, params *PushSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPushSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// PushSession Commit the work of a session with a repository, and push it between two turns
+//
+// Needs session.exec.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+func (c *Client) PushSession(ctx context.Context, id string, params *PushSessionParams, body PushSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewPushSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // ResumeSessionWithBody Bring back a parked session, or move an idle one
 //
 // Needs session.park.
@@ -4147,6 +5718,82 @@ func (c *Client) ResumeSessionWithBody(ctx context.Context, id string, params *R
 // Corresponds with POST /v1/sessions/{id}/resume (the `ResumeSession` operationId).
 func (c *Client) ResumeSession(ctx context.Context, id string, params *ResumeSessionParams, body ResumeSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewResumeSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReviewSessionWithBody Have codex review changes, as a turn of its own, whose last message is the review
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+func (c *Client) ReviewSessionWithBody(ctx context.Context, id string, params *ReviewSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReviewSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// ReviewSession Have codex review changes, as a turn of its own, whose last message is the review
+//
+// Needs session.message.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+func (c *Client) ReviewSession(ctx context.Context, id string, params *ReviewSessionParams, body ReviewSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewReviewSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetSessionWithBody Change what a session works with, and what it may use
+//
+// Needs session.set.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+func (c *Client) SetSessionWithBody(ctx context.Context, id string, params *SetSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// SetSession Change what a session works with, and what it may use
+//
+// Needs session.set.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+func (c *Client) SetSession(ctx context.Context, id string, params *SetSessionParams, body SetSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewSetSessionRequest(c.Server, id, params, body)
 	if err != nil {
 		return nil, err
 	}
@@ -4225,6 +5872,23 @@ func (c *Client) ShowSnapshot(ctx context.Context, id string, snapshot string, r
 	return c.Client.Do(req)
 }
 
+// DownloadSnapshot Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree
+//
+// Needs session.read.
+//
+// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot}/archive (the `DownloadSnapshot` operationId).
+func (c *Client) DownloadSnapshot(ctx context.Context, id string, snapshot string, params *DownloadSnapshotParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDownloadSnapshotRequest(c.Server, id, snapshot, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
 // RestoreSnapshotWithBody Start a session that goes on from a snapshot. What the body leaves out is as it was, as for `ctl snapshot restore`; it may not say what a work folder begins with, nor a first message
 //
 // Needs session.start.
@@ -4270,6 +5934,152 @@ func (c *Client) RestoreSnapshot(ctx context.Context, id string, snapshot string
 // Corresponds with GET /v1/sessions/{id}/turns/{n} (the `ShowTurn` operationId).
 func (c *Client) ShowTurn(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
 	req, err := NewShowTurnRequest(c.Server, id, n)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiffTurn Show what a turn changed in files, as far as codex knows
+//
+// Needs session.read.
+//
+// Corresponds with GET /v1/sessions/{id}/turns/{n}/diff (the `DiffTurn` operationId).
+func (c *Client) DiffTurn(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffTurnRequest(c.Server, id, n)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnarchiveSessionWithBody Take a session out again
+//
+// Needs session.park.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+func (c *Client) UnarchiveSessionWithBody(ctx context.Context, id string, params *UnarchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnarchiveSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnarchiveSession Take a session out again
+//
+// Needs session.park.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+func (c *Client) UnarchiveSession(ctx context.Context, id string, params *UnarchiveSessionParams, body UnarchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnarchiveSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnsendSessionWithBody Take back a message whose turn has not begun
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+func (c *Client) UnsendSessionWithBody(ctx context.Context, id string, params *UnsendSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnsendSessionRequestWithBody(c.Server, id, params, contentType, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UnsendSession Take back a message whose turn has not begun
+//
+// Needs session.message.
+//
+// Takes a body of the `application/json` content type.
+//
+// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+func (c *Client) UnsendSession(ctx context.Context, id string, params *UnsendSessionParams, body UnsendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUnsendSessionRequest(c.Server, id, params, body)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// FetchWork Fetch files of the work folder of a session on a host, as a tar archive. The trailer Repr-Digest has its sha-256. An archive that is cut off is not whole
+//
+// Needs session.read.
+//
+// Corresponds with GET /v1/sessions/{id}/work/archive (the `FetchWork` operationId).
+func (c *Client) FetchWork(ctx context.Context, id string, params *FetchWorkParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewFetchWorkRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// DiffWork Compare the work folder of a session on a host with how it was at the start
+//
+// Needs session.read.
+//
+// Corresponds with GET /v1/sessions/{id}/work/diff (the `DiffWork` operationId).
+func (c *Client) DiffWork(ctx context.Context, id string, params *DiffWorkParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewDiffWorkRequest(c.Server, id, params)
+	if err != nil {
+		return nil, err
+	}
+	req = req.WithContext(ctx)
+	if err := c.applyEditors(ctx, req, reqEditors); err != nil {
+		return nil, err
+	}
+	return c.Client.Do(req)
+}
+
+// UploadTreeWithBody Upload a work folder as a tar archive, without .git: at most 16 GiB. The answer's id is for the field from_snapshot of a start
+//
+// Needs snapshot.write.
+//
+// Takes any type of body and a specified content type.
+//
+// Corresponds with POST /v1/trees (the `UploadTree` operationId).
+func (c *Client) UploadTreeWithBody(ctx context.Context, params *UploadTreeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*http.Response, error) {
+	req, err := NewUploadTreeRequestWithBody(c.Server, params, contentType, body)
 	if err != nil {
 		return nil, err
 	}
@@ -5057,6 +6867,130 @@ func NewListBatchResultsRequest(server string, id string, params *ListBatchResul
 	return req, nil
 }
 
+// NewRetryBatchRequest calls the generic RetryBatch builder with application/json body
+func NewRetryBatchRequest(server string, id string, params *RetryBatchParams, body RetryBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewRetryBatchRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewRetryBatchRequestWithBody constructs an http.Request for the RetryBatch method, with any body, and a specified content type
+func NewRetryBatchRequestWithBody(server string, id string, params *RetryBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/batches/%s/retry", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetBatchRequest calls the generic SetBatch builder with application/json body
+func NewSetBatchRequest(server string, id string, params *SetBatchParams, body SetBatchJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetBatchRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewSetBatchRequestWithBody constructs an http.Request for the SetBatch method, with any body, and a specified content type
+func NewSetBatchRequestWithBody(server string, id string, params *SetBatchParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/batches/%s/settings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListHostsRequest constructs an http.Request for the ListHosts method
 func NewListHostsRequest(server string, params *ListHostsParams) (*http.Request, error) {
 	var err error
@@ -5135,6 +7069,79 @@ func NewListHostsRequest(server string, params *ListHostsParams) (*http.Request,
 	return req, nil
 }
 
+// NewRemoveHostRequest constructs an http.Request for the RemoveHost method
+func NewRemoveHostRequest(server string, name string, params *RemoveHostParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/hosts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Zone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "zone", *params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Force != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "force", *params.Force, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewShowHostRequest constructs an http.Request for the ShowHost method
 func NewShowHostRequest(server string, name string, params *ShowHostParams) (*http.Request, error) {
 	var err error
@@ -5191,6 +7198,95 @@ func NewShowHostRequest(server string, name string, params *ShowHostParams) (*ht
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewAddHostRequest calls the generic AddHost builder with application/json body
+func NewAddHostRequest(server string, name string, params *AddHostParams, body AddHostJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewAddHostRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewAddHostRequestWithBody constructs an http.Request for the AddHost method, with any body, and a specified content type
+func NewAddHostRequestWithBody(server string, name string, params *AddHostParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/hosts/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Zone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "zone", *params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5257,6 +7353,82 @@ func NewCheckHostRequest(server string, name string, params *CheckHostParams) (*
 	return req, nil
 }
 
+// NewCordonHostRequest constructs an http.Request for the CordonHost method
+func NewCordonHostRequest(server string, name string, params *CordonHostParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/hosts/%s/cordon", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Zone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "zone", *params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewDrainHostRequest calls the generic DrainHost builder with application/json body
 func NewDrainHostRequest(server string, name string, params *DrainHostParams, body DrainHostJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -5285,6 +7457,95 @@ func NewDrainHostRequestWithBody(server string, name string, params *DrainHostPa
 	}
 
 	operationPath := fmt.Sprintf("/v1/hosts/%s/drain", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Zone != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "zone", *params.Zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetHostRequest calls the generic SetHost builder with application/json body
+func NewSetHostRequest(server string, name string, params *SetHostParams, body SetHostJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetHostRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewSetHostRequestWithBody constructs an http.Request for the SetHost method, with any body, and a specified content type
+func NewSetHostRequestWithBody(server string, name string, params *SetHostParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/hosts/%s/settings", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5422,6 +7683,143 @@ func NewUndrainHostRequest(server string, name string, params *UndrainHostParams
 	return req, nil
 }
 
+// NewUploadInputRequestWithBody constructs an http.Request for the UploadInput method, with any body, and a specified content type
+func NewUploadInputRequestWithBody(server string, params *UploadInputParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/inputs")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Session != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "session", *params.Session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Batch != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "batch", *params.Batch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Schedule != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "schedule", *params.Schedule, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Kind != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "kind", *params.Kind, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "name", params.Name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.ContentLength != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Content-Length", *params.ContentLength, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Length", headerParam1)
+		}
+
+		if params.ReprDigest != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Repr-Digest", *params.ReprDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Repr-Digest", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewListPoolsRequest constructs an http.Request for the ListPools method
 func NewListPoolsRequest(server string, params *ListPoolsParams) (*http.Request, error) {
 	var err error
@@ -5517,6 +7915,179 @@ func NewShowPoolRequest(server string, zone string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewPausePoolRequest calls the generic PausePool builder with application/json body
+func NewPausePoolRequest(server string, zone string, params *PausePoolParams, body PausePoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPausePoolRequestWithBody(server, zone, params, "application/json", bodyReader)
+}
+
+// NewPausePoolRequestWithBody constructs an http.Request for the PausePool method, with any body, and a specified content type
+func NewPausePoolRequestWithBody(server string, zone string, params *PausePoolParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "zone", zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/pools/%s/pause", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewResumePoolRequest constructs an http.Request for the ResumePool method
+func NewResumePoolRequest(server string, zone string, params *ResumePoolParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "zone", zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/pools/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetPoolRequest calls the generic SetPool builder with application/json body
+func NewSetPoolRequest(server string, zone string, params *SetPoolParams, body SetPoolJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetPoolRequestWithBody(server, zone, params, "application/json", bodyReader)
+}
+
+// NewSetPoolRequestWithBody constructs an http.Request for the SetPool method, with any body, and a specified content type
+func NewSetPoolRequestWithBody(server string, zone string, params *SetPoolParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "zone", zone, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/pools/%s/settings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -5711,6 +8282,68 @@ func NewCreateScheduleRequestWithBody(server string, name string, params *Create
 	}
 
 	operationPath := fmt.Sprintf("/v1/schedules/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewBackfillScheduleRequest calls the generic BackfillSchedule builder with application/json body
+func NewBackfillScheduleRequest(server string, name string, params *BackfillScheduleParams, body BackfillScheduleJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewBackfillScheduleRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewBackfillScheduleRequestWithBody constructs an http.Request for the BackfillSchedule method, with any body, and a specified content type
+func NewBackfillScheduleRequestWithBody(server string, name string, params *BackfillScheduleParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/schedules/%s/backfill", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -5996,6 +8629,67 @@ func NewListSeedsRequest(server string, params *ListSeedsParams) (*http.Request,
 	return req, nil
 }
 
+// NewDeleteSeedRequest constructs an http.Request for the DeleteSeed method
+func NewDeleteSeedRequest(server string, name string, params *DeleteSeedParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/seeds/%s", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.Purge != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "purge", *params.Purge, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodDelete, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewShowSeedRequest constructs an http.Request for the ShowSeed method
 func NewShowSeedRequest(server string, name string) (*http.Request, error) {
 	var err error
@@ -6025,6 +8719,179 @@ func NewShowSeedRequest(server string, name string) (*http.Request, error) {
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewReviveSeedRequest constructs an http.Request for the ReviveSeed method
+func NewReviveSeedRequest(server string, name string, params *ReviveSeedParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/seeds/%s/revive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetSeedRequest calls the generic SetSeed builder with application/json body
+func NewSetSeedRequest(server string, name string, params *SetSeedParams, body SetSeedJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetSeedRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewSetSeedRequestWithBody constructs an http.Request for the SetSeed method, with any body, and a specified content type
+func NewSetSeedRequestWithBody(server string, name string, params *SetSeedParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/seeds/%s/settings", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewVerifySeedRequest calls the generic VerifySeed builder with application/json body
+func NewVerifySeedRequest(server string, name string, params *VerifySeedParams, body VerifySeedJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewVerifySeedRequestWithBody(server, name, params, "application/json", bodyReader)
+}
+
+// NewVerifySeedRequestWithBody constructs an http.Request for the VerifySeed method, with any body, and a specified content type
+func NewVerifySeedRequestWithBody(server string, name string, params *VerifySeedParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "name", name, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/seeds/%s/verify", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
 	}
 
 	return req, nil
@@ -6311,6 +9178,68 @@ func NewShowSessionRequest(server string, id string) (*http.Request, error) {
 	return req, nil
 }
 
+// NewArchiveSessionRequest calls the generic ArchiveSession builder with application/json body
+func NewArchiveSessionRequest(server string, id string, params *ArchiveSessionParams, body ArchiveSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewArchiveSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewArchiveSessionRequestWithBody constructs an http.Request for the ArchiveSession method, with any body, and a specified content type
+func NewArchiveSessionRequestWithBody(server string, id string, params *ArchiveSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/archive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewCloseSessionRequest calls the generic CloseSession builder with application/json body
 func NewCloseSessionRequest(server string, id string, params *CloseSessionParams, body CloseSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6354,6 +9283,55 @@ func NewCloseSessionRequestWithBody(server string, id string, params *CloseSessi
 	}
 
 	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewCompactSessionRequest constructs an http.Request for the CompactSession method
+func NewCompactSessionRequest(server string, id string, params *CompactSessionParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/compact", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
 
 	if params != nil {
 
@@ -6447,7 +9425,7 @@ func NewListDeliverablesRequest(server string, id string, params *ListDeliverabl
 }
 
 // NewReadDeliverableRequest constructs an http.Request for the ReadDeliverable method
-func NewReadDeliverableRequest(server string, id string, call string) (*http.Request, error) {
+func NewReadDeliverableRequest(server string, id string, call string, params *ReadDeliverableParams) (*http.Request, error) {
 	var err error
 
 	var pathParam0 string
@@ -6482,6 +9460,43 @@ func NewReadDeliverableRequest(server string, id string, call string) (*http.Req
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	if params != nil {
+
+		if params.Range != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam0)
+		}
+
+		if params.IfRange != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam1)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -6834,6 +9849,40 @@ func NewSendMessageRequestWithBody(server string, id string, params *SendMessage
 	return req, nil
 }
 
+// NewListModelsRequest constructs an http.Request for the ListModels method
+func NewListModelsRequest(server string, id string) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/models", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
 // NewParkSessionRequest calls the generic ParkSession builder with application/json body
 func NewParkSessionRequest(server string, id string, params *ParkSessionParams, body ParkSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6896,6 +9945,68 @@ func NewParkSessionRequestWithBody(server string, id string, params *ParkSession
 	return req, nil
 }
 
+// NewPushSessionRequest calls the generic PushSession builder with application/json body
+func NewPushSessionRequest(server string, id string, params *PushSessionParams, body PushSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewPushSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewPushSessionRequestWithBody constructs an http.Request for the PushSession method, with any body, and a specified content type
+func NewPushSessionRequestWithBody(server string, id string, params *PushSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/push", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewResumeSessionRequest calls the generic ResumeSession builder with application/json body
 func NewResumeSessionRequest(server string, id string, params *ResumeSessionParams, body ResumeSessionJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -6924,6 +10035,130 @@ func NewResumeSessionRequestWithBody(server string, id string, params *ResumeSes
 	}
 
 	operationPath := fmt.Sprintf("/v1/sessions/%s/resume", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewReviewSessionRequest calls the generic ReviewSession builder with application/json body
+func NewReviewSessionRequest(server string, id string, params *ReviewSessionParams, body ReviewSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewReviewSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewReviewSessionRequestWithBody constructs an http.Request for the ReviewSession method, with any body, and a specified content type
+func NewReviewSessionRequestWithBody(server string, id string, params *ReviewSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/review", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewSetSessionRequest calls the generic SetSession builder with application/json body
+func NewSetSessionRequest(server string, id string, params *SetSessionParams, body SetSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewSetSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewSetSessionRequestWithBody constructs an http.Request for the SetSession method, with any body, and a specified content type
+func NewSetSessionRequestWithBody(server string, id string, params *SetSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/settings", pathParam0)
 	if operationPath[0] == '/' {
 		operationPath = "." + operationPath
 	}
@@ -7162,6 +10397,84 @@ func NewShowSnapshotRequest(server string, id string, snapshot string) (*http.Re
 	return req, nil
 }
 
+// NewDownloadSnapshotRequest constructs an http.Request for the DownloadSnapshot method
+func NewDownloadSnapshotRequest(server string, id string, snapshot string, params *DownloadSnapshotParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "snapshot", snapshot, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/snapshots/%s/archive", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+
+		if params.Range != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Range", *params.Range, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Range", headerParam0)
+		}
+
+		if params.IfRange != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "If-Range", *params.IfRange, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-Range", headerParam1)
+		}
+
+		if params.IfNoneMatch != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "If-None-Match", *params.IfNoneMatch, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("If-None-Match", headerParam2)
+		}
+
+	}
+
+	return req, nil
+}
+
 // NewRestoreSnapshotRequest calls the generic RestoreSnapshot builder with application/json body
 func NewRestoreSnapshotRequest(server string, id string, snapshot string, params *RestoreSnapshotParams, body RestoreSnapshotJSONRequestBody) (*http.Request, error) {
 	var bodyReader io.Reader
@@ -7267,6 +10580,394 @@ func NewShowTurnRequest(server string, id string, n int64) (*http.Request, error
 	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
 	if err != nil {
 		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDiffTurnRequest constructs an http.Request for the DiffTurn method
+func NewDiffTurnRequest(server string, id string, n int64) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	var pathParam1 string
+
+	pathParam1, err = runtime.StyleParamWithOptions("simple", false, "n", n, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "integer", Format: "int64"})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/turns/%s/diff", pathParam0, pathParam1)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUnarchiveSessionRequest calls the generic UnarchiveSession builder with application/json body
+func NewUnarchiveSessionRequest(server string, id string, params *UnarchiveSessionParams, body UnarchiveSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnarchiveSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUnarchiveSessionRequestWithBody constructs an http.Request for the UnarchiveSession method, with any body, and a specified content type
+func NewUnarchiveSessionRequestWithBody(server string, id string, params *UnarchiveSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/unarchive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewUnsendSessionRequest calls the generic UnsendSession builder with application/json body
+func NewUnsendSessionRequest(server string, id string, params *UnsendSessionParams, body UnsendSessionJSONRequestBody) (*http.Request, error) {
+	var bodyReader io.Reader
+	buf, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	bodyReader = bytes.NewReader(buf)
+	return NewUnsendSessionRequestWithBody(server, id, params, "application/json", bodyReader)
+}
+
+// NewUnsendSessionRequestWithBody constructs an http.Request for the UnsendSession method, with any body, and a specified content type
+func NewUnsendSessionRequestWithBody(server string, id string, params *UnsendSessionParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/unsend", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+	}
+
+	return req, nil
+}
+
+// NewFetchWorkRequest constructs an http.Request for the FetchWork method
+func NewFetchWorkRequest(server string, id string, params *FetchWorkParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/work/archive", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.WhileRunning != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "while_running", *params.WhileRunning, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if params.Path != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", true, "path", params.Path, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "array", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewDiffWorkRequest constructs an http.Request for the DiffWork method
+func NewDiffWorkRequest(server string, id string, params *DiffWorkParams) (*http.Request, error) {
+	var err error
+
+	var pathParam0 string
+
+	pathParam0, err = runtime.StyleParamWithOptions("simple", false, "id", id, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationPath, Type: "string", Format: ""})
+	if err != nil {
+		return nil, err
+	}
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/sessions/%s/work/diff", pathParam0)
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if params.WhileRunning != nil {
+
+			if queryFrag, err := runtime.StyleParamWithOptions("form", false, "while_running", *params.WhileRunning, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "boolean", Format: ""}); err != nil {
+				return nil, err
+			} else {
+				for _, qp := range strings.Split(queryFrag, "&") {
+					rawQueryFragments = append(rawQueryFragments, qp)
+				}
+			}
+
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodGet, queryURL.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+
+	return req, nil
+}
+
+// NewUploadTreeRequestWithBody constructs an http.Request for the UploadTree method, with any body, and a specified content type
+func NewUploadTreeRequestWithBody(server string, params *UploadTreeParams, contentType string, body io.Reader) (*http.Request, error) {
+	var err error
+
+	serverURL, err := url.Parse(server)
+	if err != nil {
+		return nil, err
+	}
+
+	operationPath := fmt.Sprintf("/v1/trees")
+	if operationPath[0] == '/' {
+		operationPath = "." + operationPath
+	}
+
+	queryURL, err := serverURL.Parse(operationPath)
+	if err != nil {
+		return nil, err
+	}
+
+	if params != nil {
+		// queryValues collects non-styled parameters (passthrough, JSON)
+		// that are safe to round-trip through url.Values.Encode().
+		queryValues := queryURL.Query()
+		// rawQueryFragments collects pre-encoded query fragments from
+		// styled parameters, preserving literal commas as delimiters
+		// per the OpenAPI spec (e.g. "color=blue,black,brown").
+		var rawQueryFragments []string
+
+		if queryFrag, err := runtime.StyleParamWithOptions("form", false, "session", params.Session, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationQuery, Type: "string", Format: ""}); err != nil {
+			return nil, err
+		} else {
+			for _, qp := range strings.Split(queryFrag, "&") {
+				rawQueryFragments = append(rawQueryFragments, qp)
+			}
+		}
+
+		if encoded := queryValues.Encode(); encoded != "" {
+			rawQueryFragments = append(rawQueryFragments, encoded)
+		}
+		queryURL.RawQuery = strings.Join(rawQueryFragments, "&")
+	}
+
+	req, err := http.NewRequest(http.MethodPost, queryURL.String(), body)
+	if err != nil {
+		return nil, err
+	}
+
+	req.Header.Add("Content-Type", contentType)
+
+	if params != nil {
+
+		if params.IdempotencyKey != nil {
+			var headerParam0 string
+
+			headerParam0, err = runtime.StyleParamWithOptions("simple", false, "Idempotency-Key", *params.IdempotencyKey, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Idempotency-Key", headerParam0)
+		}
+
+		if params.ContentLength != nil {
+			var headerParam1 string
+
+			headerParam1, err = runtime.StyleParamWithOptions("simple", false, "Content-Length", *params.ContentLength, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "integer", Format: "int64"})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Content-Length", headerParam1)
+		}
+
+		if params.ReprDigest != nil {
+			var headerParam2 string
+
+			headerParam2, err = runtime.StyleParamWithOptions("simple", false, "Repr-Digest", *params.ReprDigest, runtime.StyleParamOptions{ParamLocation: runtime.ParamLocationHeader, Type: "string", Format: ""})
+			if err != nil {
+				return nil, err
+			}
+
+			req.Header.Set("Repr-Digest", headerParam2)
+		}
+
 	}
 
 	return req, nil
@@ -7438,6 +11139,42 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/batches/{id}/results (the `ListBatchResults` operationId).
 	ListBatchResultsWithResponse(ctx context.Context, id string, params *ListBatchResultsParams, reqEditors ...RequestEditorFn) (*ListBatchResultsResponse, error)
 
+	// RetryBatchWithBodyWithResponse Try again what failed of a batch, each item in a new session
+	//
+	// Needs batch.run.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+	RetryBatchWithBodyWithResponse(ctx context.Context, id string, params *RetryBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryBatchResponse, error)
+
+	// RetryBatchWithResponse Try again what failed of a batch, each item in a new session
+	//
+	// Needs batch.run.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+	RetryBatchWithResponse(ctx context.Context, id string, params *RetryBatchParams, body RetryBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryBatchResponse, error)
+
+	// SetBatchWithBodyWithResponse Change how many sessions of a batch run at a time
+	//
+	// Needs batch.run.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+	SetBatchWithBodyWithResponse(ctx context.Context, id string, params *SetBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBatchResponse, error)
+
+	// SetBatchWithResponse Change how many sessions of a batch run at a time
+	//
+	// Needs batch.run.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+	SetBatchWithResponse(ctx context.Context, id string, params *SetBatchParams, body SetBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBatchResponse, error)
+
 	// ListHostsWithResponse List the hosts of a zone, with slots and states
 	//
 	// Needs host.read.
@@ -7446,6 +11183,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/hosts (the `ListHosts` operationId).
 	ListHostsWithResponse(ctx context.Context, params *ListHostsParams, reqEditors ...RequestEditorFn) (*ListHostsResponse, error)
+
+	// RemoveHostWithResponse Take a host out of the inventory
+	//
+	// Needs host.write.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/hosts/{name} (the `RemoveHost` operationId).
+	RemoveHostWithResponse(ctx context.Context, name string, params *RemoveHostParams, reqEditors ...RequestEditorFn) (*RemoveHostResponse, error)
 
 	// ShowHostWithResponse Show all that is known of a host
 	//
@@ -7456,6 +11202,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/hosts/{name} (the `ShowHost` operationId).
 	ShowHostWithResponse(ctx context.Context, name string, params *ShowHostParams, reqEditors ...RequestEditorFn) (*ShowHostResponse, error)
 
+	// AddHostWithBodyWithResponse Add a host to the inventory of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+	AddHostWithBodyWithResponse(ctx context.Context, name string, params *AddHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddHostResponse, error)
+
+	// AddHostWithResponse Add a host to the inventory of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+	AddHostWithResponse(ctx context.Context, name string, params *AddHostParams, body AddHostJSONRequestBody, reqEditors ...RequestEditorFn) (*AddHostResponse, error)
+
 	// CheckHostWithResponse Find out whether sessions can run on a host
 	//
 	// Needs host.write.
@@ -7464,6 +11228,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/hosts/{name}/check (the `CheckHost` operationId).
 	CheckHostWithResponse(ctx context.Context, name string, params *CheckHostParams, reqEditors ...RequestEditorFn) (*CheckHostResponse, error)
+
+	// CordonHostWithResponse Let no new session onto a host
+	//
+	// Needs host.write.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/hosts/{name}/cordon (the `CordonHost` operationId).
+	CordonHostWithResponse(ctx context.Context, name string, params *CordonHostParams, reqEditors ...RequestEditorFn) (*CordonHostResponse, error)
 
 	// DrainHostWithBodyWithResponse Empty a host: no new session, and those that are there leave
 	//
@@ -7483,6 +11256,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/hosts/{name}/drain (the `DrainHost` operationId).
 	DrainHostWithResponse(ctx context.Context, name string, params *DrainHostParams, body DrainHostJSONRequestBody, reqEditors ...RequestEditorFn) (*DrainHostResponse, error)
 
+	// SetHostWithBodyWithResponse Change a host's labels and slots
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+	SetHostWithBodyWithResponse(ctx context.Context, name string, params *SetHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetHostResponse, error)
+
+	// SetHostWithResponse Change a host's labels and slots
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+	SetHostWithResponse(ctx context.Context, name string, params *SetHostParams, body SetHostJSONRequestBody, reqEditors ...RequestEditorFn) (*SetHostResponse, error)
+
 	// UndrainHostWithResponse Let new sessions onto a host again; ends a drain
 	//
 	// Needs host.write.
@@ -7491,6 +11282,15 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/hosts/{name}/undrain (the `UndrainHost` operationId).
 	UndrainHostWithResponse(ctx context.Context, name string, params *UndrainHostParams, reqEditors ...RequestEditorFn) (*UndrainHostResponse, error)
+
+	// UploadInputWithBodyWithResponse Upload a file that goes with a message: at most 64 MiB, an image at most 20 MiB. The answer is an element of the field inputs of a message
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/inputs (the `UploadInput` operationId).
+	UploadInputWithBodyWithResponse(ctx context.Context, params *UploadInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadInputResponse, error)
 
 	// ListPoolsWithResponse List the zones, with slots and who waits
 	//
@@ -7509,6 +11309,51 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/pools/{zone} (the `ShowPool` operationId).
 	ShowPoolWithResponse(ctx context.Context, zone string, reqEditors ...RequestEditorFn) (*ShowPoolResponse, error)
+
+	// PausePoolWithBodyWithResponse Start no session in a zone until it is resumed
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+	PausePoolWithBodyWithResponse(ctx context.Context, zone string, params *PausePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PausePoolResponse, error)
+
+	// PausePoolWithResponse Start no session in a zone until it is resumed
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+	PausePoolWithResponse(ctx context.Context, zone string, params *PausePoolParams, body PausePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PausePoolResponse, error)
+
+	// ResumePoolWithResponse Start sessions in a zone again
+	//
+	// Needs host.write.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/pools/{zone}/resume (the `ResumePool` operationId).
+	ResumePoolWithResponse(ctx context.Context, zone string, params *ResumePoolParams, reqEditors ...RequestEditorFn) (*ResumePoolResponse, error)
+
+	// SetPoolWithBodyWithResponse Say what a tenant or a seed may have of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+	SetPoolWithBodyWithResponse(ctx context.Context, zone string, params *SetPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPoolResponse, error)
+
+	// SetPoolWithResponse Say what a tenant or a seed may have of a zone
+	//
+	// Needs host.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+	SetPoolWithResponse(ctx context.Context, zone string, params *SetPoolParams, body SetPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPoolResponse, error)
 
 	// ListSchedulesWithResponse List schedules by name
 	//
@@ -7554,6 +11399,24 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/schedules/{name} (the `CreateSchedule` operationId).
 	CreateScheduleWithResponse(ctx context.Context, name string, params *CreateScheduleParams, body CreateScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*CreateScheduleResponse, error)
+
+	// BackfillScheduleWithBodyWithResponse Begin, now, what the schedule would have begun at past times
+	//
+	// Needs schedule.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+	BackfillScheduleWithBodyWithResponse(ctx context.Context, name string, params *BackfillScheduleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BackfillScheduleResponse, error)
+
+	// BackfillScheduleWithResponse Begin, now, what the schedule would have begun at past times
+	//
+	// Needs schedule.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+	BackfillScheduleWithResponse(ctx context.Context, name string, params *BackfillScheduleParams, body BackfillScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*BackfillScheduleResponse, error)
 
 	// PauseScheduleWithBodyWithResponse Start nothing by the clock until it is resumed
 	//
@@ -7609,6 +11472,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/seeds (the `ListSeeds` operationId).
 	ListSeedsWithResponse(ctx context.Context, params *ListSeedsParams, reqEditors ...RequestEditorFn) (*ListSeedsResponse, error)
 
+	// DeleteSeedWithResponse Forget a seed
+	//
+	// Needs seed.write.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with DELETE /v1/seeds/{name} (the `DeleteSeed` operationId).
+	DeleteSeedWithResponse(ctx context.Context, name string, params *DeleteSeedParams, reqEditors ...RequestEditorFn) (*DeleteSeedResponse, error)
+
 	// ShowSeedWithResponse Show what a seed holds, never its secrets
 	//
 	// Needs seed.read.
@@ -7617,6 +11489,51 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/seeds/{name} (the `ShowSeed` operationId).
 	ShowSeedWithResponse(ctx context.Context, name string, reqEditors ...RequestEditorFn) (*ShowSeedResponse, error)
+
+	// ReviveSeedWithResponse Go on with the stored login of a suspect or recovering seed
+	//
+	// Needs seed.write.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/seeds/{name}/revive (the `ReviveSeed` operationId).
+	ReviveSeedWithResponse(ctx context.Context, name string, params *ReviveSeedParams, reqEditors ...RequestEditorFn) (*ReviveSeedResponse, error)
+
+	// SetSeedWithBodyWithResponse Say who may have a seed, and what judges and bounds its sessions
+	//
+	// Needs seed.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+	SetSeedWithBodyWithResponse(ctx context.Context, name string, params *SetSeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetSeedResponse, error)
+
+	// SetSeedWithResponse Say who may have a seed, and what judges and bounds its sessions
+	//
+	// Needs seed.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+	SetSeedWithResponse(ctx context.Context, name string, params *SetSeedParams, body SetSeedJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSeedResponse, error)
+
+	// VerifySeedWithBodyWithResponse Find out whether a seed is alive, without a model call
+	//
+	// Needs seed.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+	VerifySeedWithBodyWithResponse(ctx context.Context, name string, params *VerifySeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifySeedResponse, error)
+
+	// VerifySeedWithResponse Find out whether a seed is alive, without a model call
+	//
+	// Needs seed.write.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+	VerifySeedWithResponse(ctx context.Context, name string, params *VerifySeedParams, body VerifySeedJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifySeedResponse, error)
 
 	// ListAllSnapshotsWithResponse List the snapshots of all sessions, the oldest first
 	//
@@ -7659,6 +11576,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sessions/{id} (the `ShowSession` operationId).
 	ShowSessionWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ShowSessionResponse, error)
 
+	// ArchiveSessionWithBodyWithResponse Put a session away: it parks, and lists leave it out
+	//
+	// Needs session.park.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+	ArchiveSessionWithBodyWithResponse(ctx context.Context, id string, params *ArchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ArchiveSessionResponse, error)
+
+	// ArchiveSessionWithResponse Put a session away: it parks, and lists leave it out
+	//
+	// Needs session.park.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+	ArchiveSessionWithResponse(ctx context.Context, id string, params *ArchiveSessionParams, body ArchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ArchiveSessionResponse, error)
+
 	// CloseSessionWithBodyWithResponse End a session and leave its host as it was
 	//
 	// Needs session.close.
@@ -7677,6 +11612,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/close (the `CloseSession` operationId).
 	CloseSessionWithResponse(ctx context.Context, id string, params *CloseSessionParams, body CloseSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*CloseSessionResponse, error)
 
+	// CompactSessionWithResponse Have codex make its history shorter, as a turn of its own
+	//
+	// Needs session.message.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/compact (the `CompactSession` operationId).
+	CompactSessionWithResponse(ctx context.Context, id string, params *CompactSessionParams, reqEditors ...RequestEditorFn) (*CompactSessionResponse, error)
+
 	// ListDeliverablesWithResponse List what the agent delivered, the oldest first
 	//
 	// Needs session.read.
@@ -7686,14 +11630,14 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sessions/{id}/delivered (the `ListDeliverables` operationId).
 	ListDeliverablesWithResponse(ctx context.Context, id string, params *ListDeliverablesParams, reqEditors ...RequestEditorFn) (*ListDeliverablesResponse, error)
 
-	// ReadDeliverableWithResponse Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received
+	// ReadDeliverableWithResponse Download a deliverable, whole or in part
 	//
 	// Needs session.read.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
 	// Corresponds with GET /v1/sessions/{id}/delivered/{call} (the `ReadDeliverable` operationId).
-	ReadDeliverableWithResponse(ctx context.Context, id string, call string, reqEditors ...RequestEditorFn) (*ReadDeliverableResponse, error)
+	ReadDeliverableWithResponse(ctx context.Context, id string, call string, params *ReadDeliverableParams, reqEditors ...RequestEditorFn) (*ReadDeliverableResponse, error)
 
 	// ListEntriesWithResponse Read the transcript
 	//
@@ -7767,6 +11711,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/messages (the `SendMessage` operationId).
 	SendMessageWithResponse(ctx context.Context, id string, params *SendMessageParams, body SendMessageJSONRequestBody, reqEditors ...RequestEditorFn) (*SendMessageResponse, error)
 
+	// ListModelsWithResponse List the models that the session's codex listed last
+	//
+	// Needs session.read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{id}/models (the `ListModels` operationId).
+	ListModelsWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ListModelsResponse, error)
+
 	// ParkSessionWithBodyWithResponse Give back an idle session's host and seed until its next message
 	//
 	// Needs session.park.
@@ -7785,6 +11738,24 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with POST /v1/sessions/{id}/park (the `ParkSession` operationId).
 	ParkSessionWithResponse(ctx context.Context, id string, params *ParkSessionParams, body ParkSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ParkSessionResponse, error)
 
+	// PushSessionWithBodyWithResponse Commit the work of a session with a repository, and push it between two turns
+	//
+	// Needs session.exec.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+	PushSessionWithBodyWithResponse(ctx context.Context, id string, params *PushSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushSessionResponse, error)
+
+	// PushSessionWithResponse Commit the work of a session with a repository, and push it between two turns
+	//
+	// Needs session.exec.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+	PushSessionWithResponse(ctx context.Context, id string, params *PushSessionParams, body PushSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushSessionResponse, error)
+
 	// ResumeSessionWithBodyWithResponse Bring back a parked session, or move an idle one
 	//
 	// Needs session.park.
@@ -7802,6 +11773,42 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with POST /v1/sessions/{id}/resume (the `ResumeSession` operationId).
 	ResumeSessionWithResponse(ctx context.Context, id string, params *ResumeSessionParams, body ResumeSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ResumeSessionResponse, error)
+
+	// ReviewSessionWithBodyWithResponse Have codex review changes, as a turn of its own, whose last message is the review
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+	ReviewSessionWithBodyWithResponse(ctx context.Context, id string, params *ReviewSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReviewSessionResponse, error)
+
+	// ReviewSessionWithResponse Have codex review changes, as a turn of its own, whose last message is the review
+	//
+	// Needs session.message.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+	ReviewSessionWithResponse(ctx context.Context, id string, params *ReviewSessionParams, body ReviewSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ReviewSessionResponse, error)
+
+	// SetSessionWithBodyWithResponse Change what a session works with, and what it may use
+	//
+	// Needs session.set.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+	SetSessionWithBodyWithResponse(ctx context.Context, id string, params *SetSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetSessionResponse, error)
+
+	// SetSessionWithResponse Change what a session works with, and what it may use
+	//
+	// Needs session.set.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+	SetSessionWithResponse(ctx context.Context, id string, params *SetSessionParams, body SetSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSessionResponse, error)
 
 	// ListSnapshotsWithResponse List a session's snapshots, the oldest first
 	//
@@ -7839,6 +11846,15 @@ type ClientWithResponsesInterface interface {
 	// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot} (the `ShowSnapshot` operationId).
 	ShowSnapshotWithResponse(ctx context.Context, id string, snapshot string, reqEditors ...RequestEditorFn) (*ShowSnapshotResponse, error)
 
+	// DownloadSnapshotWithResponse Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree
+	//
+	// Needs session.read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot}/archive (the `DownloadSnapshot` operationId).
+	DownloadSnapshotWithResponse(ctx context.Context, id string, snapshot string, params *DownloadSnapshotParams, reqEditors ...RequestEditorFn) (*DownloadSnapshotResponse, error)
+
 	// RestoreSnapshotWithBodyWithResponse Start a session that goes on from a snapshot. What the body leaves out is as it was, as for `ctl snapshot restore`; it may not say what a work folder begins with, nor a first message
 	//
 	// Needs session.start.
@@ -7865,6 +11881,78 @@ type ClientWithResponsesInterface interface {
 	//
 	// Corresponds with GET /v1/sessions/{id}/turns/{n} (the `ShowTurn` operationId).
 	ShowTurnWithResponse(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*ShowTurnResponse, error)
+
+	// DiffTurnWithResponse Show what a turn changed in files, as far as codex knows
+	//
+	// Needs session.read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{id}/turns/{n}/diff (the `DiffTurn` operationId).
+	DiffTurnWithResponse(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*DiffTurnResponse, error)
+
+	// UnarchiveSessionWithBodyWithResponse Take a session out again
+	//
+	// Needs session.park.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+	UnarchiveSessionWithBodyWithResponse(ctx context.Context, id string, params *UnarchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnarchiveSessionResponse, error)
+
+	// UnarchiveSessionWithResponse Take a session out again
+	//
+	// Needs session.park.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+	UnarchiveSessionWithResponse(ctx context.Context, id string, params *UnarchiveSessionParams, body UnarchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnarchiveSessionResponse, error)
+
+	// UnsendSessionWithBodyWithResponse Take back a message whose turn has not begun
+	//
+	// Needs session.message.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+	UnsendSessionWithBodyWithResponse(ctx context.Context, id string, params *UnsendSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnsendSessionResponse, error)
+
+	// UnsendSessionWithResponse Take back a message whose turn has not begun
+	//
+	// Needs session.message.
+	//
+	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+	UnsendSessionWithResponse(ctx context.Context, id string, params *UnsendSessionParams, body UnsendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnsendSessionResponse, error)
+
+	// FetchWorkWithResponse Fetch files of the work folder of a session on a host, as a tar archive. The trailer Repr-Digest has its sha-256. An archive that is cut off is not whole
+	//
+	// Needs session.read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{id}/work/archive (the `FetchWork` operationId).
+	FetchWorkWithResponse(ctx context.Context, id string, params *FetchWorkParams, reqEditors ...RequestEditorFn) (*FetchWorkResponse, error)
+
+	// DiffWorkWithResponse Compare the work folder of a session on a host with how it was at the start
+	//
+	// Needs session.read.
+	//
+	// Returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with GET /v1/sessions/{id}/work/diff (the `DiffWork` operationId).
+	DiffWorkWithResponse(ctx context.Context, id string, params *DiffWorkParams, reqEditors ...RequestEditorFn) (*DiffWorkResponse, error)
+
+	// UploadTreeWithBodyWithResponse Upload a work folder as a tar archive, without .git: at most 16 GiB. The answer's id is for the field from_snapshot of a start
+	//
+	// Needs snapshot.write.
+	//
+	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+	//
+	// Corresponds with POST /v1/trees (the `UploadTree` operationId).
+	UploadTreeWithBodyWithResponse(ctx context.Context, params *UploadTreeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadTreeResponse, error)
 }
 
 type ListApprovalsResponse struct {
@@ -8388,6 +12476,102 @@ func (r ListBatchResultsResponse) ContentType() string {
 	return ""
 }
 
+type RetryBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *BatchView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r RetryBatchResponse) GetJSON202() *BatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RetryBatchResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RetryBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RetryBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RetryBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RetryBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetBatchResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *BatchView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SetBatchResponse) GetJSON202() *BatchView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetBatchResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetBatchResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetBatchResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetBatchResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetBatchResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ListHostsResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8430,6 +12614,54 @@ func (r ListHostsResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ListHostsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type RemoveHostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *HostView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r RemoveHostResponse) GetJSON200() *HostView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r RemoveHostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r RemoveHostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r RemoveHostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r RemoveHostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r RemoveHostResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8484,6 +12716,54 @@ func (r ShowHostResponse) ContentType() string {
 	return ""
 }
 
+type AddHostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *HostView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r AddHostResponse) GetJSON201() *HostView {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r AddHostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r AddHostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r AddHostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r AddHostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r AddHostResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CheckHostResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8526,6 +12806,54 @@ func (r CheckHostResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CheckHostResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CordonHostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DrainView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r CordonHostResponse) GetJSON200() *DrainView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CordonHostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CordonHostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CordonHostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CordonHostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CordonHostResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8580,6 +12908,54 @@ func (r DrainHostResponse) ContentType() string {
 	return ""
 }
 
+type SetHostResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *DrainView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetHostResponse) GetJSON200() *DrainView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetHostResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetHostResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetHostResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetHostResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetHostResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type UndrainHostResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -8622,6 +12998,54 @@ func (r UndrainHostResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r UndrainHostResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UploadInputResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Input
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r UploadInputResponse) GetJSON201() *Input {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UploadInputResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UploadInputResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UploadInputResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UploadInputResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UploadInputResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8718,6 +13142,150 @@ func (r ShowPoolResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowPoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type PausePoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PoolView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PausePoolResponse) GetJSON200() *PoolView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PausePoolResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PausePoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PausePoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PausePoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PausePoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ResumePoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PoolView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ResumePoolResponse) GetJSON200() *PoolView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ResumePoolResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ResumePoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ResumePoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ResumePoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ResumePoolResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetPoolResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *PoolView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetPoolResponse) GetJSON200() *PoolView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetPoolResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetPoolResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetPoolResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetPoolResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetPoolResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -8916,6 +13484,54 @@ func (r CreateScheduleResponse) ContentType() string {
 	return ""
 }
 
+type BackfillScheduleResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Backfilled
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r BackfillScheduleResponse) GetJSON200() *Backfilled {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r BackfillScheduleResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r BackfillScheduleResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r BackfillScheduleResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r BackfillScheduleResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r BackfillScheduleResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type PauseScheduleResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9108,6 +13724,54 @@ func (r ListSeedsResponse) ContentType() string {
 	return ""
 }
 
+type DeleteSeedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SeedView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DeleteSeedResponse) GetJSON200() *SeedView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DeleteSeedResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DeleteSeedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DeleteSeedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DeleteSeedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DeleteSeedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ShowSeedResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9150,6 +13814,150 @@ func (r ShowSeedResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowSeedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReviveSeedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SeedView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ReviveSeedResponse) GetJSON200() *SeedView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReviveSeedResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReviveSeedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReviveSeedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReviveSeedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReviveSeedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetSeedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SeedView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r SetSeedResponse) GetJSON200() *SeedView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetSeedResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetSeedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetSeedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetSeedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetSeedResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type VerifySeedResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *SeedView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r VerifySeedResponse) GetJSON200() *SeedView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r VerifySeedResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r VerifySeedResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r VerifySeedResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r VerifySeedResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r VerifySeedResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9355,6 +14163,54 @@ func (r ShowSessionResponse) ContentType() string {
 	return ""
 }
 
+type ArchiveSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *SessionView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ArchiveSessionResponse) GetJSON202() *SessionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ArchiveSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ArchiveSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ArchiveSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ArchiveSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ArchiveSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type CloseSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9397,6 +14253,54 @@ func (r CloseSessionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r CloseSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type CompactSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *MessageAccepted
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r CompactSessionResponse) GetJSON202() *MessageAccepted {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r CompactSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r CompactSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r CompactSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r CompactSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r CompactSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -9451,11 +14355,39 @@ func (r ListDeliverablesResponse) ContentType() string {
 	return ""
 }
 
+// ReadDeliverableResponse200Headers the declared response headers of an HTTP 200 response for ReadDeliverable
+type ReadDeliverableResponse200Headers struct {
+	AcceptRanges   *string
+	ETag           *string
+	FairleadSha256 *string
+	ReprDigest     *string
+}
+
+// ReadDeliverableResponse206Headers the declared response headers of an HTTP 206 response for ReadDeliverable
+type ReadDeliverableResponse206Headers struct {
+	AcceptRanges   *string
+	ContentRange   *string
+	ETag           *string
+	FairleadSha256 *string
+	ReprDigest     *string
+}
+
+// ReadDeliverableResponse304Headers the declared response headers of an HTTP 304 response for ReadDeliverable
+type ReadDeliverableResponse304Headers struct {
+	ETag *string
+}
+
 type ReadDeliverableResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
 	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
 	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *ReadDeliverableResponse200Headers
+	// Headers206 the parsed response headers for an HTTP 206 response
+	Headers206 *ReadDeliverableResponse206Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *ReadDeliverableResponse304Headers
 }
 
 // GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
@@ -9732,6 +14664,54 @@ func (r SendMessageResponse) ContentType() string {
 	return ""
 }
 
+type ListModelsResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *ModelsView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r ListModelsResponse) GetJSON200() *ModelsView {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ListModelsResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ListModelsResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ListModelsResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ListModelsResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ListModelsResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ParkSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9780,6 +14760,54 @@ func (r ParkSessionResponse) ContentType() string {
 	return ""
 }
 
+type PushSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *Pushed
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r PushSessionResponse) GetJSON200() *Pushed {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r PushSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r PushSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r PushSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r PushSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r PushSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 type ResumeSessionResponse struct {
 	Body         []byte
 	HTTPResponse *http.Response
@@ -9822,6 +14850,102 @@ func (r ResumeSessionResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ResumeSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type ReviewSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *MessageAccepted
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r ReviewSessionResponse) GetJSON202() *MessageAccepted {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r ReviewSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r ReviewSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r ReviewSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r ReviewSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r ReviewSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type SetSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *SessionView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r SetSessionResponse) GetJSON202() *SessionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r SetSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r SetSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r SetSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r SetSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r SetSessionResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10020,6 +15144,75 @@ func (r ShowSnapshotResponse) ContentType() string {
 	return ""
 }
 
+// DownloadSnapshotResponse200Headers the declared response headers of an HTTP 200 response for DownloadSnapshot
+type DownloadSnapshotResponse200Headers struct {
+	AcceptRanges   *string
+	ETag           *string
+	FairleadSha256 *string
+	ReprDigest     *string
+}
+
+// DownloadSnapshotResponse206Headers the declared response headers of an HTTP 206 response for DownloadSnapshot
+type DownloadSnapshotResponse206Headers struct {
+	AcceptRanges   *string
+	ContentRange   *string
+	ETag           *string
+	FairleadSha256 *string
+	ReprDigest     *string
+}
+
+// DownloadSnapshotResponse304Headers the declared response headers of an HTTP 304 response for DownloadSnapshot
+type DownloadSnapshotResponse304Headers struct {
+	ETag *string
+}
+
+type DownloadSnapshotResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+	// Headers200 the parsed response headers for an HTTP 200 response
+	Headers200 *DownloadSnapshotResponse200Headers
+	// Headers206 the parsed response headers for an HTTP 206 response
+	Headers206 *DownloadSnapshotResponse206Headers
+	// Headers304 the parsed response headers for an HTTP 304 response
+	Headers304 *DownloadSnapshotResponse304Headers
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DownloadSnapshotResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DownloadSnapshotResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DownloadSnapshotResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DownloadSnapshotResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DownloadSnapshotResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
 // RestoreSnapshotResponse201Headers the declared response headers of an HTTP 201 response for RestoreSnapshot
 type RestoreSnapshotResponse201Headers struct {
 	Location *string
@@ -10117,6 +15310,287 @@ func (r ShowTurnResponse) StatusCode() int {
 
 // ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
 func (r ShowTurnResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DiffTurnResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *TurnDiff
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiffTurnResponse) GetJSON200() *TurnDiff {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DiffTurnResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DiffTurnResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiffTurnResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiffTurnResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiffTurnResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UnarchiveSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *SessionView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r UnarchiveSessionResponse) GetJSON202() *SessionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UnarchiveSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UnarchiveSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnarchiveSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnarchiveSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnarchiveSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UnsendSessionResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON202 the response for an HTTP 202 `application/json` response
+	JSON202 *SessionView
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON202 returns the response for an HTTP 202 `application/json` response
+func (r UnsendSessionResponse) GetJSON202() *SessionView {
+	return r.JSON202
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UnsendSessionResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UnsendSessionResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UnsendSessionResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UnsendSessionResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UnsendSessionResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type FetchWorkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r FetchWorkResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r FetchWorkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r FetchWorkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r FetchWorkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r FetchWorkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type DiffWorkResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON200 the response for an HTTP 200 `application/json` response
+	JSON200 *WorkDiff
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON200 returns the response for an HTTP 200 `application/json` response
+func (r DiffWorkResponse) GetJSON200() *WorkDiff {
+	return r.JSON200
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r DiffWorkResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r DiffWorkResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r DiffWorkResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r DiffWorkResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r DiffWorkResponse) ContentType() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Header.Get("Content-Type")
+	}
+	return ""
+}
+
+type UploadTreeResponse struct {
+	Body         []byte
+	HTTPResponse *http.Response
+	// JSON201 the response for an HTTP 201 `application/json` response
+	JSON201 *Manifest
+	// ApplicationproblemJSONDefault the response for an HTTP default `application/problem+json` response
+	ApplicationproblemJSONDefault *Problem
+}
+
+// GetJSON201 returns the response for an HTTP 201 `application/json` response
+func (r UploadTreeResponse) GetJSON201() *Manifest {
+	return r.JSON201
+}
+
+// GetApplicationproblemJSONDefault returns the response for an HTTP default `application/problem+json` response
+func (r UploadTreeResponse) GetApplicationproblemJSONDefault() *Problem {
+	return r.ApplicationproblemJSONDefault
+}
+
+// GetBody returns the raw response body bytes
+func (r UploadTreeResponse) GetBody() []byte {
+	return r.Body
+}
+
+// Status returns HTTPResponse.Status
+func (r UploadTreeResponse) Status() string {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.Status
+	}
+	return http.StatusText(0)
+}
+
+// StatusCode returns HTTPResponse.StatusCode
+func (r UploadTreeResponse) StatusCode() int {
+	if r.HTTPResponse != nil {
+		return r.HTTPResponse.StatusCode
+	}
+	return 0
+}
+
+// ContentType is a convenience method to retrieve the Content-Type value from the HTTP response headers
+func (r UploadTreeResponse) ContentType() string {
 	if r.HTTPResponse != nil {
 		return r.HTTPResponse.Header.Get("Content-Type")
 	}
@@ -10329,6 +15803,66 @@ func (c *ClientWithResponses) ListBatchResultsWithResponse(ctx context.Context, 
 	return ParseListBatchResultsResponse(rsp)
 }
 
+// RetryBatchWithBodyWithResponse Try again what failed of a batch, each item in a new session
+//
+// Needs batch.run.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+func (c *ClientWithResponses) RetryBatchWithBodyWithResponse(ctx context.Context, id string, params *RetryBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*RetryBatchResponse, error) {
+	rsp, err := c.RetryBatchWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryBatchResponse(rsp)
+}
+
+// RetryBatchWithResponse Try again what failed of a batch, each item in a new session
+//
+// Needs batch.run.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/batches/{id}/retry (the `RetryBatch` operationId).
+func (c *ClientWithResponses) RetryBatchWithResponse(ctx context.Context, id string, params *RetryBatchParams, body RetryBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*RetryBatchResponse, error) {
+	rsp, err := c.RetryBatch(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRetryBatchResponse(rsp)
+}
+
+// SetBatchWithBodyWithResponse Change how many sessions of a batch run at a time
+//
+// Needs batch.run.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+func (c *ClientWithResponses) SetBatchWithBodyWithResponse(ctx context.Context, id string, params *SetBatchParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetBatchResponse, error) {
+	rsp, err := c.SetBatchWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBatchResponse(rsp)
+}
+
+// SetBatchWithResponse Change how many sessions of a batch run at a time
+//
+// Needs batch.run.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/batches/{id}/settings (the `SetBatch` operationId).
+func (c *ClientWithResponses) SetBatchWithResponse(ctx context.Context, id string, params *SetBatchParams, body SetBatchJSONRequestBody, reqEditors ...RequestEditorFn) (*SetBatchResponse, error) {
+	rsp, err := c.SetBatch(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetBatchResponse(rsp)
+}
+
 // ListHostsWithResponse List the hosts of a zone, with slots and states
 //
 // Needs host.read.
@@ -10342,6 +15876,21 @@ func (c *ClientWithResponses) ListHostsWithResponse(ctx context.Context, params 
 		return nil, err
 	}
 	return ParseListHostsResponse(rsp)
+}
+
+// RemoveHostWithResponse Take a host out of the inventory
+//
+// Needs host.write.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/hosts/{name} (the `RemoveHost` operationId).
+func (c *ClientWithResponses) RemoveHostWithResponse(ctx context.Context, name string, params *RemoveHostParams, reqEditors ...RequestEditorFn) (*RemoveHostResponse, error) {
+	rsp, err := c.RemoveHost(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseRemoveHostResponse(rsp)
 }
 
 // ShowHostWithResponse Show all that is known of a host
@@ -10359,6 +15908,36 @@ func (c *ClientWithResponses) ShowHostWithResponse(ctx context.Context, name str
 	return ParseShowHostResponse(rsp)
 }
 
+// AddHostWithBodyWithResponse Add a host to the inventory of a zone
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+func (c *ClientWithResponses) AddHostWithBodyWithResponse(ctx context.Context, name string, params *AddHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*AddHostResponse, error) {
+	rsp, err := c.AddHostWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddHostResponse(rsp)
+}
+
+// AddHostWithResponse Add a host to the inventory of a zone
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/hosts/{name} (the `AddHost` operationId).
+func (c *ClientWithResponses) AddHostWithResponse(ctx context.Context, name string, params *AddHostParams, body AddHostJSONRequestBody, reqEditors ...RequestEditorFn) (*AddHostResponse, error) {
+	rsp, err := c.AddHost(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseAddHostResponse(rsp)
+}
+
 // CheckHostWithResponse Find out whether sessions can run on a host
 //
 // Needs host.write.
@@ -10372,6 +15951,21 @@ func (c *ClientWithResponses) CheckHostWithResponse(ctx context.Context, name st
 		return nil, err
 	}
 	return ParseCheckHostResponse(rsp)
+}
+
+// CordonHostWithResponse Let no new session onto a host
+//
+// Needs host.write.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/hosts/{name}/cordon (the `CordonHost` operationId).
+func (c *ClientWithResponses) CordonHostWithResponse(ctx context.Context, name string, params *CordonHostParams, reqEditors ...RequestEditorFn) (*CordonHostResponse, error) {
+	rsp, err := c.CordonHost(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCordonHostResponse(rsp)
 }
 
 // DrainHostWithBodyWithResponse Empty a host: no new session, and those that are there leave
@@ -10404,6 +15998,36 @@ func (c *ClientWithResponses) DrainHostWithResponse(ctx context.Context, name st
 	return ParseDrainHostResponse(rsp)
 }
 
+// SetHostWithBodyWithResponse Change a host's labels and slots
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+func (c *ClientWithResponses) SetHostWithBodyWithResponse(ctx context.Context, name string, params *SetHostParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetHostResponse, error) {
+	rsp, err := c.SetHostWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetHostResponse(rsp)
+}
+
+// SetHostWithResponse Change a host's labels and slots
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/hosts/{name}/settings (the `SetHost` operationId).
+func (c *ClientWithResponses) SetHostWithResponse(ctx context.Context, name string, params *SetHostParams, body SetHostJSONRequestBody, reqEditors ...RequestEditorFn) (*SetHostResponse, error) {
+	rsp, err := c.SetHost(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetHostResponse(rsp)
+}
+
 // UndrainHostWithResponse Let new sessions onto a host again; ends a drain
 //
 // Needs host.write.
@@ -10417,6 +16041,21 @@ func (c *ClientWithResponses) UndrainHostWithResponse(ctx context.Context, name 
 		return nil, err
 	}
 	return ParseUndrainHostResponse(rsp)
+}
+
+// UploadInputWithBodyWithResponse Upload a file that goes with a message: at most 64 MiB, an image at most 20 MiB. The answer is an element of the field inputs of a message
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/inputs (the `UploadInput` operationId).
+func (c *ClientWithResponses) UploadInputWithBodyWithResponse(ctx context.Context, params *UploadInputParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadInputResponse, error) {
+	rsp, err := c.UploadInputWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUploadInputResponse(rsp)
 }
 
 // ListPoolsWithResponse List the zones, with slots and who waits
@@ -10447,6 +16086,81 @@ func (c *ClientWithResponses) ShowPoolWithResponse(ctx context.Context, zone str
 		return nil, err
 	}
 	return ParseShowPoolResponse(rsp)
+}
+
+// PausePoolWithBodyWithResponse Start no session in a zone until it is resumed
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+func (c *ClientWithResponses) PausePoolWithBodyWithResponse(ctx context.Context, zone string, params *PausePoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PausePoolResponse, error) {
+	rsp, err := c.PausePoolWithBody(ctx, zone, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePausePoolResponse(rsp)
+}
+
+// PausePoolWithResponse Start no session in a zone until it is resumed
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/pools/{zone}/pause (the `PausePool` operationId).
+func (c *ClientWithResponses) PausePoolWithResponse(ctx context.Context, zone string, params *PausePoolParams, body PausePoolJSONRequestBody, reqEditors ...RequestEditorFn) (*PausePoolResponse, error) {
+	rsp, err := c.PausePool(ctx, zone, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePausePoolResponse(rsp)
+}
+
+// ResumePoolWithResponse Start sessions in a zone again
+//
+// Needs host.write.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/pools/{zone}/resume (the `ResumePool` operationId).
+func (c *ClientWithResponses) ResumePoolWithResponse(ctx context.Context, zone string, params *ResumePoolParams, reqEditors ...RequestEditorFn) (*ResumePoolResponse, error) {
+	rsp, err := c.ResumePool(ctx, zone, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseResumePoolResponse(rsp)
+}
+
+// SetPoolWithBodyWithResponse Say what a tenant or a seed may have of a zone
+//
+// Needs host.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+func (c *ClientWithResponses) SetPoolWithBodyWithResponse(ctx context.Context, zone string, params *SetPoolParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetPoolResponse, error) {
+	rsp, err := c.SetPoolWithBody(ctx, zone, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPoolResponse(rsp)
+}
+
+// SetPoolWithResponse Say what a tenant or a seed may have of a zone
+//
+// Needs host.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/pools/{zone}/settings (the `SetPool` operationId).
+func (c *ClientWithResponses) SetPoolWithResponse(ctx context.Context, zone string, params *SetPoolParams, body SetPoolJSONRequestBody, reqEditors ...RequestEditorFn) (*SetPoolResponse, error) {
+	rsp, err := c.SetPool(ctx, zone, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetPoolResponse(rsp)
 }
 
 // ListSchedulesWithResponse List schedules by name
@@ -10522,6 +16236,36 @@ func (c *ClientWithResponses) CreateScheduleWithResponse(ctx context.Context, na
 		return nil, err
 	}
 	return ParseCreateScheduleResponse(rsp)
+}
+
+// BackfillScheduleWithBodyWithResponse Begin, now, what the schedule would have begun at past times
+//
+// Needs schedule.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+func (c *ClientWithResponses) BackfillScheduleWithBodyWithResponse(ctx context.Context, name string, params *BackfillScheduleParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*BackfillScheduleResponse, error) {
+	rsp, err := c.BackfillScheduleWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBackfillScheduleResponse(rsp)
+}
+
+// BackfillScheduleWithResponse Begin, now, what the schedule would have begun at past times
+//
+// Needs schedule.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/schedules/{name}/backfill (the `BackfillSchedule` operationId).
+func (c *ClientWithResponses) BackfillScheduleWithResponse(ctx context.Context, name string, params *BackfillScheduleParams, body BackfillScheduleJSONRequestBody, reqEditors ...RequestEditorFn) (*BackfillScheduleResponse, error) {
+	rsp, err := c.BackfillSchedule(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseBackfillScheduleResponse(rsp)
 }
 
 // PauseScheduleWithBodyWithResponse Start nothing by the clock until it is resumed
@@ -10614,6 +16358,21 @@ func (c *ClientWithResponses) ListSeedsWithResponse(ctx context.Context, params 
 	return ParseListSeedsResponse(rsp)
 }
 
+// DeleteSeedWithResponse Forget a seed
+//
+// Needs seed.write.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with DELETE /v1/seeds/{name} (the `DeleteSeed` operationId).
+func (c *ClientWithResponses) DeleteSeedWithResponse(ctx context.Context, name string, params *DeleteSeedParams, reqEditors ...RequestEditorFn) (*DeleteSeedResponse, error) {
+	rsp, err := c.DeleteSeed(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDeleteSeedResponse(rsp)
+}
+
 // ShowSeedWithResponse Show what a seed holds, never its secrets
 //
 // Needs seed.read.
@@ -10627,6 +16386,81 @@ func (c *ClientWithResponses) ShowSeedWithResponse(ctx context.Context, name str
 		return nil, err
 	}
 	return ParseShowSeedResponse(rsp)
+}
+
+// ReviveSeedWithResponse Go on with the stored login of a suspect or recovering seed
+//
+// Needs seed.write.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/seeds/{name}/revive (the `ReviveSeed` operationId).
+func (c *ClientWithResponses) ReviveSeedWithResponse(ctx context.Context, name string, params *ReviveSeedParams, reqEditors ...RequestEditorFn) (*ReviveSeedResponse, error) {
+	rsp, err := c.ReviveSeed(ctx, name, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReviveSeedResponse(rsp)
+}
+
+// SetSeedWithBodyWithResponse Say who may have a seed, and what judges and bounds its sessions
+//
+// Needs seed.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+func (c *ClientWithResponses) SetSeedWithBodyWithResponse(ctx context.Context, name string, params *SetSeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetSeedResponse, error) {
+	rsp, err := c.SetSeedWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetSeedResponse(rsp)
+}
+
+// SetSeedWithResponse Say who may have a seed, and what judges and bounds its sessions
+//
+// Needs seed.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/seeds/{name}/settings (the `SetSeed` operationId).
+func (c *ClientWithResponses) SetSeedWithResponse(ctx context.Context, name string, params *SetSeedParams, body SetSeedJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSeedResponse, error) {
+	rsp, err := c.SetSeed(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetSeedResponse(rsp)
+}
+
+// VerifySeedWithBodyWithResponse Find out whether a seed is alive, without a model call
+//
+// Needs seed.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+func (c *ClientWithResponses) VerifySeedWithBodyWithResponse(ctx context.Context, name string, params *VerifySeedParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*VerifySeedResponse, error) {
+	rsp, err := c.VerifySeedWithBody(ctx, name, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifySeedResponse(rsp)
+}
+
+// VerifySeedWithResponse Find out whether a seed is alive, without a model call
+//
+// Needs seed.write.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/seeds/{name}/verify (the `VerifySeed` operationId).
+func (c *ClientWithResponses) VerifySeedWithResponse(ctx context.Context, name string, params *VerifySeedParams, body VerifySeedJSONRequestBody, reqEditors ...RequestEditorFn) (*VerifySeedResponse, error) {
+	rsp, err := c.VerifySeed(ctx, name, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseVerifySeedResponse(rsp)
 }
 
 // ListAllSnapshotsWithResponse List the snapshots of all sessions, the oldest first
@@ -10700,6 +16534,36 @@ func (c *ClientWithResponses) ShowSessionWithResponse(ctx context.Context, id st
 	return ParseShowSessionResponse(rsp)
 }
 
+// ArchiveSessionWithBodyWithResponse Put a session away: it parks, and lists leave it out
+//
+// Needs session.park.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+func (c *ClientWithResponses) ArchiveSessionWithBodyWithResponse(ctx context.Context, id string, params *ArchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ArchiveSessionResponse, error) {
+	rsp, err := c.ArchiveSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseArchiveSessionResponse(rsp)
+}
+
+// ArchiveSessionWithResponse Put a session away: it parks, and lists leave it out
+//
+// Needs session.park.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/archive (the `ArchiveSession` operationId).
+func (c *ClientWithResponses) ArchiveSessionWithResponse(ctx context.Context, id string, params *ArchiveSessionParams, body ArchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ArchiveSessionResponse, error) {
+	rsp, err := c.ArchiveSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseArchiveSessionResponse(rsp)
+}
+
 // CloseSessionWithBodyWithResponse End a session and leave its host as it was
 //
 // Needs session.close.
@@ -10730,6 +16594,21 @@ func (c *ClientWithResponses) CloseSessionWithResponse(ctx context.Context, id s
 	return ParseCloseSessionResponse(rsp)
 }
 
+// CompactSessionWithResponse Have codex make its history shorter, as a turn of its own
+//
+// Needs session.message.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/compact (the `CompactSession` operationId).
+func (c *ClientWithResponses) CompactSessionWithResponse(ctx context.Context, id string, params *CompactSessionParams, reqEditors ...RequestEditorFn) (*CompactSessionResponse, error) {
+	rsp, err := c.CompactSession(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseCompactSessionResponse(rsp)
+}
+
 // ListDeliverablesWithResponse List what the agent delivered, the oldest first
 //
 // Needs session.read.
@@ -10745,15 +16624,15 @@ func (c *ClientWithResponses) ListDeliverablesWithResponse(ctx context.Context, 
 	return ParseListDeliverablesResponse(rsp)
 }
 
-// ReadDeliverableWithResponse Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received
+// ReadDeliverableWithResponse Download a deliverable, whole or in part
 //
 // Needs session.read.
 //
 // Returns a wrapper object for the known response body format(s).
 //
 // Corresponds with GET /v1/sessions/{id}/delivered/{call} (the `ReadDeliverable` operationId).
-func (c *ClientWithResponses) ReadDeliverableWithResponse(ctx context.Context, id string, call string, reqEditors ...RequestEditorFn) (*ReadDeliverableResponse, error) {
-	rsp, err := c.ReadDeliverable(ctx, id, call, reqEditors...)
+func (c *ClientWithResponses) ReadDeliverableWithResponse(ctx context.Context, id string, call string, params *ReadDeliverableParams, reqEditors ...RequestEditorFn) (*ReadDeliverableResponse, error) {
+	rsp, err := c.ReadDeliverable(ctx, id, call, params, reqEditors...)
 	if err != nil {
 		return nil, err
 	}
@@ -10880,6 +16759,21 @@ func (c *ClientWithResponses) SendMessageWithResponse(ctx context.Context, id st
 	return ParseSendMessageResponse(rsp)
 }
 
+// ListModelsWithResponse List the models that the session's codex listed last
+//
+// Needs session.read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{id}/models (the `ListModels` operationId).
+func (c *ClientWithResponses) ListModelsWithResponse(ctx context.Context, id string, reqEditors ...RequestEditorFn) (*ListModelsResponse, error) {
+	rsp, err := c.ListModels(ctx, id, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseListModelsResponse(rsp)
+}
+
 // ParkSessionWithBodyWithResponse Give back an idle session's host and seed until its next message
 //
 // Needs session.park.
@@ -10910,6 +16804,36 @@ func (c *ClientWithResponses) ParkSessionWithResponse(ctx context.Context, id st
 	return ParseParkSessionResponse(rsp)
 }
 
+// PushSessionWithBodyWithResponse Commit the work of a session with a repository, and push it between two turns
+//
+// Needs session.exec.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+func (c *ClientWithResponses) PushSessionWithBodyWithResponse(ctx context.Context, id string, params *PushSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*PushSessionResponse, error) {
+	rsp, err := c.PushSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePushSessionResponse(rsp)
+}
+
+// PushSessionWithResponse Commit the work of a session with a repository, and push it between two turns
+//
+// Needs session.exec.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/push (the `PushSession` operationId).
+func (c *ClientWithResponses) PushSessionWithResponse(ctx context.Context, id string, params *PushSessionParams, body PushSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*PushSessionResponse, error) {
+	rsp, err := c.PushSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParsePushSessionResponse(rsp)
+}
+
 // ResumeSessionWithBodyWithResponse Bring back a parked session, or move an idle one
 //
 // Needs session.park.
@@ -10938,6 +16862,66 @@ func (c *ClientWithResponses) ResumeSessionWithResponse(ctx context.Context, id 
 		return nil, err
 	}
 	return ParseResumeSessionResponse(rsp)
+}
+
+// ReviewSessionWithBodyWithResponse Have codex review changes, as a turn of its own, whose last message is the review
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+func (c *ClientWithResponses) ReviewSessionWithBodyWithResponse(ctx context.Context, id string, params *ReviewSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*ReviewSessionResponse, error) {
+	rsp, err := c.ReviewSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReviewSessionResponse(rsp)
+}
+
+// ReviewSessionWithResponse Have codex review changes, as a turn of its own, whose last message is the review
+//
+// Needs session.message.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/review (the `ReviewSession` operationId).
+func (c *ClientWithResponses) ReviewSessionWithResponse(ctx context.Context, id string, params *ReviewSessionParams, body ReviewSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*ReviewSessionResponse, error) {
+	rsp, err := c.ReviewSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseReviewSessionResponse(rsp)
+}
+
+// SetSessionWithBodyWithResponse Change what a session works with, and what it may use
+//
+// Needs session.set.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+func (c *ClientWithResponses) SetSessionWithBodyWithResponse(ctx context.Context, id string, params *SetSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*SetSessionResponse, error) {
+	rsp, err := c.SetSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetSessionResponse(rsp)
+}
+
+// SetSessionWithResponse Change what a session works with, and what it may use
+//
+// Needs session.set.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/settings (the `SetSession` operationId).
+func (c *ClientWithResponses) SetSessionWithResponse(ctx context.Context, id string, params *SetSessionParams, body SetSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*SetSessionResponse, error) {
+	rsp, err := c.SetSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseSetSessionResponse(rsp)
 }
 
 // ListSnapshotsWithResponse List a session's snapshots, the oldest first
@@ -11000,6 +16984,21 @@ func (c *ClientWithResponses) ShowSnapshotWithResponse(ctx context.Context, id s
 	return ParseShowSnapshotResponse(rsp)
 }
 
+// DownloadSnapshotWithResponse Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree
+//
+// Needs session.read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{id}/snapshots/{snapshot}/archive (the `DownloadSnapshot` operationId).
+func (c *ClientWithResponses) DownloadSnapshotWithResponse(ctx context.Context, id string, snapshot string, params *DownloadSnapshotParams, reqEditors ...RequestEditorFn) (*DownloadSnapshotResponse, error) {
+	rsp, err := c.DownloadSnapshot(ctx, id, snapshot, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDownloadSnapshotResponse(rsp)
+}
+
 // RestoreSnapshotWithBodyWithResponse Start a session that goes on from a snapshot. What the body leaves out is as it was, as for `ctl snapshot restore`; it may not say what a work folder begins with, nor a first message
 //
 // Needs session.start.
@@ -11043,6 +17042,126 @@ func (c *ClientWithResponses) ShowTurnWithResponse(ctx context.Context, id strin
 		return nil, err
 	}
 	return ParseShowTurnResponse(rsp)
+}
+
+// DiffTurnWithResponse Show what a turn changed in files, as far as codex knows
+//
+// Needs session.read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{id}/turns/{n}/diff (the `DiffTurn` operationId).
+func (c *ClientWithResponses) DiffTurnWithResponse(ctx context.Context, id string, n int64, reqEditors ...RequestEditorFn) (*DiffTurnResponse, error) {
+	rsp, err := c.DiffTurn(ctx, id, n, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffTurnResponse(rsp)
+}
+
+// UnarchiveSessionWithBodyWithResponse Take a session out again
+//
+// Needs session.park.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+func (c *ClientWithResponses) UnarchiveSessionWithBodyWithResponse(ctx context.Context, id string, params *UnarchiveSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnarchiveSessionResponse, error) {
+	rsp, err := c.UnarchiveSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnarchiveSessionResponse(rsp)
+}
+
+// UnarchiveSessionWithResponse Take a session out again
+//
+// Needs session.park.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/unarchive (the `UnarchiveSession` operationId).
+func (c *ClientWithResponses) UnarchiveSessionWithResponse(ctx context.Context, id string, params *UnarchiveSessionParams, body UnarchiveSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnarchiveSessionResponse, error) {
+	rsp, err := c.UnarchiveSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnarchiveSessionResponse(rsp)
+}
+
+// UnsendSessionWithBodyWithResponse Take back a message whose turn has not begun
+//
+// Needs session.message.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+func (c *ClientWithResponses) UnsendSessionWithBodyWithResponse(ctx context.Context, id string, params *UnsendSessionParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UnsendSessionResponse, error) {
+	rsp, err := c.UnsendSessionWithBody(ctx, id, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnsendSessionResponse(rsp)
+}
+
+// UnsendSessionWithResponse Take back a message whose turn has not begun
+//
+// Needs session.message.
+//
+// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/sessions/{id}/unsend (the `UnsendSession` operationId).
+func (c *ClientWithResponses) UnsendSessionWithResponse(ctx context.Context, id string, params *UnsendSessionParams, body UnsendSessionJSONRequestBody, reqEditors ...RequestEditorFn) (*UnsendSessionResponse, error) {
+	rsp, err := c.UnsendSession(ctx, id, params, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUnsendSessionResponse(rsp)
+}
+
+// FetchWorkWithResponse Fetch files of the work folder of a session on a host, as a tar archive. The trailer Repr-Digest has its sha-256. An archive that is cut off is not whole
+//
+// Needs session.read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{id}/work/archive (the `FetchWork` operationId).
+func (c *ClientWithResponses) FetchWorkWithResponse(ctx context.Context, id string, params *FetchWorkParams, reqEditors ...RequestEditorFn) (*FetchWorkResponse, error) {
+	rsp, err := c.FetchWork(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseFetchWorkResponse(rsp)
+}
+
+// DiffWorkWithResponse Compare the work folder of a session on a host with how it was at the start
+//
+// Needs session.read.
+//
+// Returns a wrapper object for the known response body format(s).
+//
+// Corresponds with GET /v1/sessions/{id}/work/diff (the `DiffWork` operationId).
+func (c *ClientWithResponses) DiffWorkWithResponse(ctx context.Context, id string, params *DiffWorkParams, reqEditors ...RequestEditorFn) (*DiffWorkResponse, error) {
+	rsp, err := c.DiffWork(ctx, id, params, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseDiffWorkResponse(rsp)
+}
+
+// UploadTreeWithBodyWithResponse Upload a work folder as a tar archive, without .git: at most 16 GiB. The answer's id is for the field from_snapshot of a start
+//
+// Needs snapshot.write.
+//
+// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
+//
+// Corresponds with POST /v1/trees (the `UploadTree` operationId).
+func (c *ClientWithResponses) UploadTreeWithBodyWithResponse(ctx context.Context, params *UploadTreeParams, contentType string, body io.Reader, reqEditors ...RequestEditorFn) (*UploadTreeResponse, error) {
+	rsp, err := c.UploadTreeWithBody(ctx, params, contentType, body, reqEditors...)
+	if err != nil {
+		return nil, err
+	}
+	return ParseUploadTreeResponse(rsp)
 }
 
 // ParseListApprovalsResponse parses an HTTP response from a ListApprovalsWithResponse call
@@ -11401,6 +17520,72 @@ func ParseListBatchResultsResponse(rsp *http.Response) (*ListBatchResultsRespons
 	return response, nil
 }
 
+// ParseRetryBatchResponse parses an HTTP response from a RetryBatchWithResponse call
+func ParseRetryBatchResponse(rsp *http.Response) (*RetryBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RetryBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest BatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetBatchResponse parses an HTTP response from a SetBatchWithResponse call
+func ParseSetBatchResponse(rsp *http.Response) (*SetBatchResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetBatchResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest BatchView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseListHostsResponse parses an HTTP response from a ListHostsWithResponse call
 func ParseListHostsResponse(rsp *http.Response) (*ListHostsResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11417,6 +17602,39 @@ func ParseListHostsResponse(rsp *http.Response) (*ListHostsResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest PageHostView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseRemoveHostResponse parses an HTTP response from a RemoveHostWithResponse call
+func ParseRemoveHostResponse(rsp *http.Response) (*RemoveHostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &RemoveHostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest HostView
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -11467,6 +17685,39 @@ func ParseShowHostResponse(rsp *http.Response) (*ShowHostResponse, error) {
 	return response, nil
 }
 
+// ParseAddHostResponse parses an HTTP response from a AddHostWithResponse call
+func ParseAddHostResponse(rsp *http.Response) (*AddHostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &AddHostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest HostView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCheckHostResponse parses an HTTP response from a CheckHostWithResponse call
 func ParseCheckHostResponse(rsp *http.Response) (*CheckHostResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11483,6 +17734,39 @@ func ParseCheckHostResponse(rsp *http.Response) (*CheckHostResponse, error) {
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
 		var dest HostChecked
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCordonHostResponse parses an HTTP response from a CordonHostWithResponse call
+func ParseCordonHostResponse(rsp *http.Response) (*CordonHostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CordonHostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DrainView
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -11533,6 +17817,39 @@ func ParseDrainHostResponse(rsp *http.Response) (*DrainHostResponse, error) {
 	return response, nil
 }
 
+// ParseSetHostResponse parses an HTTP response from a SetHostWithResponse call
+func ParseSetHostResponse(rsp *http.Response) (*SetHostResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetHostResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest DrainView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseUndrainHostResponse parses an HTTP response from a UndrainHostWithResponse call
 func ParseUndrainHostResponse(rsp *http.Response) (*UndrainHostResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11553,6 +17870,39 @@ func ParseUndrainHostResponse(rsp *http.Response) (*UndrainHostResponse, error) 
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUploadInputResponse parses an HTTP response from a UploadInputWithResponse call
+func ParseUploadInputResponse(rsp *http.Response) (*UploadInputResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UploadInputResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Input
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
@@ -11608,6 +17958,105 @@ func ParseShowPoolResponse(rsp *http.Response) (*ShowPoolResponse, error) {
 	}
 
 	response := &ShowPoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PoolView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParsePausePoolResponse parses an HTTP response from a PausePoolWithResponse call
+func ParsePausePoolResponse(rsp *http.Response) (*PausePoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PausePoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PoolView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseResumePoolResponse parses an HTTP response from a ResumePoolWithResponse call
+func ParseResumePoolResponse(rsp *http.Response) (*ResumePoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ResumePoolResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest PoolView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetPoolResponse parses an HTTP response from a SetPoolWithResponse call
+func ParseSetPoolResponse(rsp *http.Response) (*SetPoolResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetPoolResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -11764,6 +18213,39 @@ func ParseCreateScheduleResponse(rsp *http.Response) (*CreateScheduleResponse, e
 	return response, nil
 }
 
+// ParseBackfillScheduleResponse parses an HTTP response from a BackfillScheduleWithResponse call
+func ParseBackfillScheduleResponse(rsp *http.Response) (*BackfillScheduleResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &BackfillScheduleResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Backfilled
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParsePauseScheduleResponse parses an HTTP response from a PauseScheduleWithResponse call
 func ParsePauseScheduleResponse(rsp *http.Response) (*PauseScheduleResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11896,6 +18378,39 @@ func ParseListSeedsResponse(rsp *http.Response) (*ListSeedsResponse, error) {
 	return response, nil
 }
 
+// ParseDeleteSeedResponse parses an HTTP response from a DeleteSeedWithResponse call
+func ParseDeleteSeedResponse(rsp *http.Response) (*DeleteSeedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DeleteSeedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SeedView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseShowSeedResponse parses an HTTP response from a ShowSeedWithResponse call
 func ParseShowSeedResponse(rsp *http.Response) (*ShowSeedResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -11905,6 +18420,105 @@ func ParseShowSeedResponse(rsp *http.Response) (*ShowSeedResponse, error) {
 	}
 
 	response := &ShowSeedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SeedView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReviveSeedResponse parses an HTTP response from a ReviveSeedWithResponse call
+func ParseReviveSeedResponse(rsp *http.Response) (*ReviveSeedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReviveSeedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SeedView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetSeedResponse parses an HTTP response from a SetSeedWithResponse call
+func ParseSetSeedResponse(rsp *http.Response) (*SetSeedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetSeedResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest SeedView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseVerifySeedResponse parses an HTTP response from a VerifySeedWithResponse call
+func ParseVerifySeedResponse(rsp *http.Response) (*VerifySeedResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &VerifySeedResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -12074,6 +18688,39 @@ func ParseShowSessionResponse(rsp *http.Response) (*ShowSessionResponse, error) 
 	return response, nil
 }
 
+// ParseArchiveSessionResponse parses an HTTP response from a ArchiveSessionWithResponse call
+func ParseArchiveSessionResponse(rsp *http.Response) (*ArchiveSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ArchiveSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest SessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseCloseSessionResponse parses an HTTP response from a CloseSessionWithResponse call
 func ParseCloseSessionResponse(rsp *http.Response) (*CloseSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12090,6 +18737,39 @@ func ParseCloseSessionResponse(rsp *http.Response) (*CloseSessionResponse, error
 	switch {
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
 		var dest SessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseCompactSessionResponse parses an HTTP response from a CompactSessionWithResponse call
+func ParseCompactSessionResponse(rsp *http.Response) (*CompactSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &CompactSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest MessageAccepted
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
 			return nil, err
 		}
@@ -12154,6 +18834,9 @@ func ParseReadDeliverableResponse(rsp *http.Response) (*ReadDeliverableResponse,
 	}
 
 	switch {
+	case rsp.StatusCode == 304:
+		break // No content-type
+
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem
 		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
@@ -12161,6 +18844,88 @@ func ParseReadDeliverableResponse(rsp *http.Response) (*ReadDeliverableResponse,
 		}
 		response.ApplicationproblemJSONDefault = &dest
 
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers ReadDeliverableResponse200Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Fairlead-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Fairlead-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.FairleadSha256 = &value
+		}
+		if values := rsp.Header.Values("Repr-Digest"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Repr-Digest", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ReprDigest = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 206:
+		var headers ReadDeliverableResponse206Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = &value
+		}
+		if values := rsp.Header.Values("Content-Range"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Range", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentRange = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Fairlead-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Fairlead-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.FairleadSha256 = &value
+		}
+		if values := rsp.Header.Values("Repr-Digest"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Repr-Digest", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ReprDigest = &value
+		}
+		response.Headers206 = &headers
+	case rsp.StatusCode == 304:
+		var headers ReadDeliverableResponse304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers304 = &headers
 	}
 
 	return response, nil
@@ -12337,6 +19102,39 @@ func ParseSendMessageResponse(rsp *http.Response) (*SendMessageResponse, error) 
 	return response, nil
 }
 
+// ParseListModelsResponse parses an HTTP response from a ListModelsWithResponse call
+func ParseListModelsResponse(rsp *http.Response) (*ListModelsResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ListModelsResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest ModelsView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseParkSessionResponse parses an HTTP response from a ParkSessionWithResponse call
 func ParseParkSessionResponse(rsp *http.Response) (*ParkSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12370,6 +19168,39 @@ func ParseParkSessionResponse(rsp *http.Response) (*ParkSessionResponse, error) 
 	return response, nil
 }
 
+// ParsePushSessionResponse parses an HTTP response from a PushSessionWithResponse call
+func ParsePushSessionResponse(rsp *http.Response) (*PushSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &PushSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest Pushed
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
 // ParseResumeSessionResponse parses an HTTP response from a ResumeSessionWithResponse call
 func ParseResumeSessionResponse(rsp *http.Response) (*ResumeSessionResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12379,6 +19210,72 @@ func ParseResumeSessionResponse(rsp *http.Response) (*ResumeSessionResponse, err
 	}
 
 	response := &ResumeSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest SessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseReviewSessionResponse parses an HTTP response from a ReviewSessionWithResponse call
+func ParseReviewSessionResponse(rsp *http.Response) (*ReviewSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &ReviewSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest MessageAccepted
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseSetSessionResponse parses an HTTP response from a SetSessionWithResponse call
+func ParseSetSessionResponse(rsp *http.Response) (*SetSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &SetSessionResponse{
 		Body:         bodyBytes,
 		HTTPResponse: rsp,
 	}
@@ -12535,6 +19432,117 @@ func ParseShowSnapshotResponse(rsp *http.Response) (*ShowSnapshotResponse, error
 	return response, nil
 }
 
+// ParseDownloadSnapshotResponse parses an HTTP response from a DownloadSnapshotWithResponse call
+func ParseDownloadSnapshotResponse(rsp *http.Response) (*DownloadSnapshotResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DownloadSnapshotResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case rsp.StatusCode == 304:
+		break // No content-type
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	switch {
+	case rsp.StatusCode == 200:
+		var headers DownloadSnapshotResponse200Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Fairlead-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Fairlead-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.FairleadSha256 = &value
+		}
+		if values := rsp.Header.Values("Repr-Digest"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Repr-Digest", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ReprDigest = &value
+		}
+		response.Headers200 = &headers
+	case rsp.StatusCode == 206:
+		var headers DownloadSnapshotResponse206Headers
+		if values := rsp.Header.Values("Accept-Ranges"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Accept-Ranges", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.AcceptRanges = &value
+		}
+		if values := rsp.Header.Values("Content-Range"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Content-Range", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ContentRange = &value
+		}
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		if values := rsp.Header.Values("Fairlead-Sha256"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Fairlead-Sha256", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.FairleadSha256 = &value
+		}
+		if values := rsp.Header.Values("Repr-Digest"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "Repr-Digest", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ReprDigest = &value
+		}
+		response.Headers206 = &headers
+	case rsp.StatusCode == 304:
+		var headers DownloadSnapshotResponse304Headers
+		if values := rsp.Header.Values("ETag"); len(values) > 0 {
+			var value string
+			if err := runtime.BindStyledParameterWithOptions("simple", "ETag", values[0], &value, runtime.BindStyledParameterOptions{ParamLocation: runtime.ParamLocationHeader, Explode: false, Required: false, Type: "string", Format: ""}); err != nil {
+				return nil, err
+			}
+			headers.ETag = &value
+		}
+		response.Headers304 = &headers
+	}
+
+	return response, nil
+}
+
 // ParseRestoreSnapshotResponse parses an HTTP response from a RestoreSnapshotWithResponse call
 func ParseRestoreSnapshotResponse(rsp *http.Response) (*RestoreSnapshotResponse, error) {
 	bodyBytes, err := io.ReadAll(rsp.Body)
@@ -12601,6 +19609,197 @@ func ParseShowTurnResponse(rsp *http.Response) (*ShowTurnResponse, error) {
 			return nil, err
 		}
 		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDiffTurnResponse parses an HTTP response from a DiffTurnWithResponse call
+func ParseDiffTurnResponse(rsp *http.Response) (*DiffTurnResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiffTurnResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest TurnDiff
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUnarchiveSessionResponse parses an HTTP response from a UnarchiveSessionWithResponse call
+func ParseUnarchiveSessionResponse(rsp *http.Response) (*UnarchiveSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnarchiveSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest SessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUnsendSessionResponse parses an HTTP response from a UnsendSessionWithResponse call
+func ParseUnsendSessionResponse(rsp *http.Response) (*UnsendSessionResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UnsendSessionResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 202:
+		var dest SessionView
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON202 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseFetchWorkResponse parses an HTTP response from a FetchWorkWithResponse call
+func ParseFetchWorkResponse(rsp *http.Response) (*FetchWorkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &FetchWorkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseDiffWorkResponse parses an HTTP response from a DiffWorkWithResponse call
+func ParseDiffWorkResponse(rsp *http.Response) (*DiffWorkResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &DiffWorkResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 200:
+		var dest WorkDiff
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON200 = &dest
+
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
+		var dest Problem
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.ApplicationproblemJSONDefault = &dest
+
+	}
+
+	return response, nil
+}
+
+// ParseUploadTreeResponse parses an HTTP response from a UploadTreeWithResponse call
+func ParseUploadTreeResponse(rsp *http.Response) (*UploadTreeResponse, error) {
+	bodyBytes, err := io.ReadAll(rsp.Body)
+	defer func() { _ = rsp.Body.Close() }()
+	if err != nil {
+		return nil, err
+	}
+
+	response := &UploadTreeResponse{
+		Body:         bodyBytes,
+		HTTPResponse: rsp,
+	}
+
+	switch {
+	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && rsp.StatusCode == 201:
+		var dest Manifest
+		if err := json.Unmarshal(bodyBytes, &dest); err != nil {
+			return nil, err
+		}
+		response.JSON201 = &dest
 
 	case strings.Contains(rsp.Header.Get("Content-Type"), "json") && true:
 		var dest Problem

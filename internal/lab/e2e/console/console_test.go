@@ -1,6 +1,7 @@
 package console
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -51,6 +52,40 @@ func TestAnApprovalIsAcceptedByKeyboard(t *testing.T) {
 	b.Back()
 	b.Back()
 	b.Sees("Nothing waits for a person.")
+}
+
+// TestAnOpenInboxShowsEachRequest of a session that asks again as soon as it has its answer: then
+// lists of sessions look as before.
+func TestAnOpenInboxShowsEachRequest(t *testing.T) {
+	id := "again"
+	b := open(t, 1440, 900)
+	e2e.Session(t, id)
+	e2e.Send(t, id, "you need commands one after another")
+	for n := 1; n <= 4; n++ {
+		card := fmt.Sprintf(`#card-%s\.%d`, id, n)
+		b.Until(card, func() bool { return b.Has(card) })
+		e2e.OK(t, "approval", "accept", fmt.Sprintf("%s.%d", id, n))
+	}
+	if v := e2e.Ended(t, id, 1); v.Turn.Status != "completed" {
+		t.Errorf("the turn is %s", v.Turn.Status)
+	}
+	b.Until("an inbox without them", func() bool { return !b.Has(`[id^="card-` + id + `."]`) })
+}
+
+// On a phone, by touch, in the page that a person has open.
+func TestAnApprovalIsAcceptedByTouch(t *testing.T) {
+	id := "finger"
+	b := open(t, 360, 740)
+	b.Run(chromedp.EmulateViewport(360, 740, chromedp.EmulateMobile, chromedp.EmulateTouch))
+	e2e.Session(t, id)
+	e2e.Send(t, id, "you need a command")
+	ap := e2e.Open(t, id, 1)[0]
+	b.Sees(ap.ID, "Accept")
+	b.Run(chromedp.Tap(`#card-finger\.1 [data-accept]`))
+	b.Sees("accept", "acknowledged by codex ✓")
+	if v := e2e.Ended(t, id, 1); v.Turn.Status != "completed" {
+		t.Errorf("the turn is %s", v.Turn.Status)
+	}
 }
 
 // Without JavaScript, on a phone, by touch.

@@ -3,8 +3,10 @@ package console
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/lab/browser"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -17,12 +19,16 @@ func TestAHostIsDrainedFromItsPage(t *testing.T) {
 	e2e.Session(t, id)
 	e2e.Turn(t, id, "hello")
 	b.Submit(`nav a[href="/hosts"]`)
-	b.Sees("Hosts", "Zones", "web-1", "1 of 4")
+	b.Sees("Hosts", "Zones", "web-1", "1 of 4", "Slots used, and sessions that wait for one")
+	if drawn := browser.Eval[string](b, `document.querySelector(".slots svg").getAttribute("aria-label")`); !strings.HasPrefix(drawn, "slots from") {
+		t.Errorf("the picture of the slots says %q", drawn)
+	}
 	b.Shoot("console-hosts")
 	b.HasNoBarriers("hosts")
 	b.Submit(`tbody a[href^="/hosts/web-1"]`)
 	b.Sees("Host web-1", "Sessions here", id)
 	b.HasNoBarriers("host")
+	b.Shoot("console-host")
 	for tries := 0; !b.Has(`.checks`); tries++ { // a page does not wait for a check for ever
 		if tries == 10 {
 			t.Fatalf("the check does not end:\n%s", b.Text())
@@ -39,6 +45,7 @@ func TestAHostIsDrainedFromItsPage(t *testing.T) {
 	b.Submit(`a[href^="/hosts/web-1/drain"]`)
 	b.Sees("Drain host web-1", "1 session has a slot here", "No new session comes onto it")
 	b.HasNoBarriers("question")
+	b.Shoot("console-question")
 	b.Submit(`[data-confirm]`)
 	b.Sees("Host web-1", "drained")
 	e2e.Until(t, "the session to park", func() (bool, error) { return e2e.Show(t, id).State == protocol.Parked, nil })
@@ -51,9 +58,11 @@ func TestAHostIsDrainedFromItsPage(t *testing.T) {
 	b.Submit(`nav a[href="/seeds"]`)
 	b.Sees("Seeds", "team", id)
 	b.HasNoBarriers("seeds")
+	b.Shoot("console-seeds")
 	b.Submit(`a[href="/seeds/team"]`)
 	b.Sees("Seed team", "Held by", id+" on web-1")
 	b.HasNoBarriers("seed")
+	b.Shoot("console-seed")
 }
 
 // TestABatchIsFollowedAndCancelled: its page grows while its items end, leads to the item that
@@ -76,6 +85,7 @@ items:
 	b.GoTo("/batches")
 	b.Sees("crowd")
 	b.HasNoBarriers("batches")
+	b.Shoot("console-batches")
 	b.Submit(`a[href="/batches/crowd"]`)
 	b.Sees("Batch crowd", "2 done", "Wait for a person", "crowd-asks: 1 open", "You said: one", "You said: two")
 	b.Shoot("console-batch")
@@ -94,6 +104,7 @@ func TestAScheduleIsPausedTriggeredAndDeleted(t *testing.T) {
 	b.GoTo("/schedules")
 	b.Sees("leapday", "0 4 29 2 *")
 	b.HasNoBarriers("schedules")
+	b.Shoot("console-schedules")
 	b.Submit(`a[href="/schedules/leapday"]`)
 	b.Sees("Schedule leapday", "It has begun nothing yet.")
 	b.Submit(`a[href$="/pause"]`)
@@ -107,6 +118,7 @@ func TestAScheduleIsPausedTriggeredAndDeleted(t *testing.T) {
 	b.Submit(`[data-confirm]`)
 	b.Until("its session", func() bool { return b.Has(`a[href^="/sessions/leapday-"]`) })
 	b.HasNoBarriers("schedule")
+	b.Shoot("console-schedule")
 	b.Submit(`a[href^="/sessions/leapday-"]`)
 	b.Sees("You said: hello", "closed")
 	b.GoTo("/schedules/leapday")
@@ -114,4 +126,46 @@ func TestAScheduleIsPausedTriggeredAndDeleted(t *testing.T) {
 	b.HasNoBarriers("question about a schedule")
 	b.Submit(`[data-confirm]`)
 	b.Until("the list without it", func() bool { return b.Has(`table`) && !b.Has(`a[href="/schedules/leapday"]`) })
+}
+
+// TestABatchAndAScheduleAreMadeInTheBrowser: their forms alone begin them. A mistake is said, and
+// nothing that was typed is lost.
+func TestABatchAndAScheduleAreMadeInTheBrowser(t *testing.T) {
+	b := open(t, 1440, 900)
+	b.GoTo("/batches")
+	b.Submit(`a[href="/batches/new"]`)
+	b.Sees("New batch", "Items, one a line")
+	b.Types(`textarea[name=text]`, "say something about {{item}}")
+	b.Types(`textarea[name=items]`, "apples\npears\n")
+	b.Types(`input[name=id]`, "fruit")
+	b.Types(`input[name=host]`, "web-1")
+	b.Types(`input[name=seed]`, "team")
+	b.Shoot("console-new-batch")
+	b.HasNoBarriers("new batch")
+	b.Types(`textarea[name=text]`, "say something about it")
+	b.Submit(`form.start button.accept`)
+	b.Sees("would do the same", "New batch")
+	b.HasNoBarriers("new batch with a mistake")
+	b.Types(`textarea[name=text]`, "say something about {{item}}")
+	b.Submit(`form.start button.accept`)
+	b.Sees("Batch fruit", "2 done", "You said: say something about apples", "You said: say something about pears")
+
+	b.GoTo("/schedules")
+	b.Submit(`a[href="/schedules/new"]`)
+	b.Sees("New schedule")
+	b.HasNoBarriers("new schedule")
+	b.Types(`input[name=name]`, "leapyear")
+	b.Types(`input[name=when]`, "0 4 29 2 *")
+	b.Types(`textarea[name=text]`, "hello")
+	b.Types(`input[name=host]`, "web-1")
+	b.Types(`input[name=seed]`, "team")
+	b.Shoot("console-new-schedule")
+	b.Submit(`form.start button.accept`)
+	b.Sees("Schedule leapyear", "0 4 29 2 *", "It has begun nothing yet.")
+	b.Submit(`a[href$="/trigger"]`)
+	b.Submit(`[data-confirm]`)
+	b.Until("its session", func() bool { return b.Has(`a[href^="/sessions/leapyear-"]`) })
+	b.Submit(`a[href^="/sessions/leapyear-"]`)
+	b.Sees("You said: hello", "closed")
+	e2e.OK(t, "schedule", "delete", "leapyear")
 }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"fairlead.dev/fairlead/internal/lab/browser"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -29,6 +30,7 @@ func TestTheConsoleAloneIsEnough(t *testing.T) {
 	if _, err := os.Stat(path); err == nil {
 		t.Fatal("the file is there before anybody accepted it")
 	}
+	browser.Eval[bool](b, `scrollTo(0, 0), true`) // the page went to its newest entry
 	b.Shoot("console-session")
 	b.HasNoBarriers("session")
 	b.Submit(`[data-accept]`)

@@ -12,6 +12,8 @@ import (
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/internal/api"
+	"fairlead.dev/fairlead/internal/audit"
+	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -116,6 +118,9 @@ func TestAHeldLoginIsNotExportedByTheAPIEither(t *testing.T) {
 	if got, err := worker.ExportSeed(e2e.Within(t), "sought", ask); !errors.As(err, &refused) || refused.Kind != api.ErrRefused || !strings.Contains(err.Error(), "holds-it") || len(got.Data) > 0 {
 		t.Errorf("while it is held: %d bytes, %v", len(got.Data), err)
 	}
+	if n := exportsOnRecord(t, audit.Refused); n != 1 {
+		t.Errorf("%d refused exports are on the audit record", n)
+	}
 	if v := seed(t, "sought"); v.Exported != nil || v.Health == protocol.Suspect {
 		t.Errorf("after the refusal: %+v", v)
 	}
@@ -131,7 +136,25 @@ func TestAHeldLoginIsNotExportedByTheAPIEither(t *testing.T) {
 	if v := seed(t, "sought"); v.Exported == nil || v.Exported.By != "mallory" || v.Exported.Recipient != ask.Recipient || v.Exported.At.IsZero() || v.Health != protocol.Suspect {
 		t.Errorf("on record: %+v", v)
 	}
+	if n := exportsOnRecord(t, audit.Accepted); n != 1 {
+		t.Errorf("%d exports are on the audit record", n)
+	}
 	if _, err := worker.ExportSeed(e2e.Within(t), "unheard-of", ask); !errors.As(err, &refused) || refused.Kind != api.ErrNotFound {
 		t.Errorf("a seed that does not exist: %v", err)
 	}
+}
+
+// exportsOnRecord counts the records of exports of the seed sought.
+func exportsOnRecord(t *testing.T, outcome string) (n int) {
+	t.Helper()
+	all, err := lab.Lines[audit.Record](e2e.Within(t), e2e.Lab, "audit", "list")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all {
+		if r.Verb == "seed.export" && strings.Contains(r.Object, "sought") && r.Outcome == outcome {
+			n++
+		}
+	}
+	return n
 }

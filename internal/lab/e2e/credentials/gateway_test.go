@@ -8,7 +8,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -190,40 +189,13 @@ func (z *zone) listens(port int) bool {
 	return false
 }
 
-// inMemory reports whether the memory of a process has a text, in whatever part of it.
 func inMemory(t *testing.T, pid int, text string) bool {
 	t.Helper()
-	maps, err := os.ReadFile(fmt.Sprintf("/proc/%d/maps", pid))
+	found, err := lab.InMemory(pid, text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	mem, err := os.Open(fmt.Sprintf("/proc/%d/mem", pid))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer mem.Close()
-	buf := make([]byte, 1<<20)
-	for line := range strings.Lines(string(maps)) {
-		var from, to int64
-		var mode string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &from, &to, &mode); err != nil || !strings.HasPrefix(mode, "r") {
-			continue
-		}
-		var kept []byte
-		for at := from; at < to; {
-			n, err := mem.ReadAt(buf[:min(int64(len(buf)), to-at)], at)
-			if n == 0 || err != nil && err != io.EOF {
-				break // such as [vvar]
-			}
-			kept = append(kept, buf[:n]...)
-			if bytes.Contains(kept, []byte(text)) {
-				return true
-			}
-			kept = bytes.Clone(kept[max(0, len(kept)-len(text)):])
-			at += int64(n)
-		}
-	}
-	return false
+	return found
 }
 
 // noKeyIn fails the test if codex of a session has the key in its memory. That the search
@@ -351,15 +323,7 @@ func TestATurnOfTheModelGatewaySurvivesTheDeathOfItsWorker(t *testing.T) {
 	if v.Turn.Status != "completed" {
 		t.Fatalf("turn %+v, error %+v", v.Turn, v.Error)
 	}
-	said := 0
-	for _, e := range e2e.Transcript(t, id) {
-		if e.Type == "assistant" && strings.Contains(e.Text, "one two three four") {
-			said++
-		}
-	}
-	if said != 1 {
-		t.Errorf("the transcript has the answer %d times", said)
-	}
+	saidOnce(t, id, "one two three four")
 }
 
 func TestAHostThatForbidsForwardsIsRefusedBeforeTheSessionBegins(t *testing.T) {
@@ -411,5 +375,63 @@ func TestARevokedKeyEndsTheTurnAndMakesTheSeedSuspect(t *testing.T) {
 	e2e.Until(t, "the seed to be suspect", func() (bool, error) { return seedShown(t, "keyed-revoked").Health == "suspect", nil })
 	if v := e2e.Show(t, id); v.Gateway == nil || v.Gateway.LastKind != "auth" || v.Gateway.Failed != 1 {
 		t.Errorf("the gateway did %+v", v.Gateway)
+	}
+}
+
+// The seed's default counts for a session that does not say it, and for a fork. The session's own
+// word counts before it, unless a bound forbids that.
+func TestASessionUsesTheModelGatewayByTheDefaultOfItsSeed(t *testing.T) {
+	key := keyed(t, "keyed-default")
+	_, root := keylessHost(t, "keyless-default", hosttest.Options{})
+	e2e.OK(t, "seed", "set", "keyed-default", "--credentials", "gateway")
+	const id, text = "keyless-unsaid", "say hello, says unsaid"
+	r := e2e.Lab.Ctl(e2e.Within(t), nil, "session", "start", "--host", "keyless-default", "--seed", "keyed-default", "--id", id)
+	if r.Code != 0 || !strings.Contains(r.Stderr, "gateway, the default of seed keyed-default") {
+		t.Fatalf("the start says %v", r)
+	}
+	ended(t, id)
+	if v := e2e.Turn(t, id, text); v.Status != "completed" {
+		t.Fatalf("turn %+v, error %+v", v, v.Error)
+	}
+	v := e2e.Show(t, id)
+	if v.Options["credentials"] != protocol.CredentialsGateway || v.Options["credentials_by"] != protocol.BySeed || v.Gateway == nil || v.Gateway.Requests == 0 {
+		t.Errorf("options %v, gateway %+v", v.Options, v.Gateway)
+	}
+	if _, err := os.Stat(filepath.Join(root, "sessions", id, "room", "codex-home", "auth.json")); !os.IsNotExist(err) {
+		t.Errorf("auth.json is on the host (%v)", err)
+	}
+	if found, _, _, err := lab.FindSecret(key, root); err != nil || len(found) > 0 {
+		t.Errorf("the key is in %v (%v)", found, err)
+	}
+	e2e.OK(t, "session", "fork", id, "--id", "keyless-unsaid-fork")
+	ended(t, "keyless-unsaid-fork")
+	if v := e2e.Turn(t, "keyless-unsaid-fork", text); v.Status != "completed" {
+		t.Fatalf("turn of the fork %+v, error %+v", v, v.Error)
+	}
+	if v := e2e.Show(t, "keyless-unsaid-fork"); v.Options["credentials"] != protocol.CredentialsGateway || v.Gateway == nil {
+		t.Errorf("options of the fork %v, gateway %+v", v.Options, v.Gateway)
+	}
+
+	start := func(id string) {
+		e2e.OK(t, "session", "start", "--host", "keyless-default", "--seed", "keyed-default", "--credentials", "planted", "--id", id)
+		ended(t, id)
+	}
+	start("keyless-says-planted")
+	if v := e2e.Turn(t, "keyless-says-planted", text); v.Status != "completed" {
+		t.Fatalf("turn %+v, error %+v", v, v.Error)
+	}
+	if v := e2e.Show(t, "keyless-says-planted"); v.Options["credentials"] != protocol.CredentialsPlanted || v.Gateway != nil {
+		t.Errorf("options %v, gateway %+v", v.Options, v.Gateway)
+	}
+	e2e.OK(t, "session", "close", "keyless-says-planted")
+	e2e.OK(t, "seed", "set", "keyed-default", "--allow-credentials", "gateway")
+	start("keyless-may-not")
+	e2e.Send(t, "keyless-may-not", text)
+	e2e.Until(t, "the refusal", func() (bool, error) {
+		v = e2e.Show(t, "keyless-may-not")
+		return v.Error != nil, nil
+	})
+	if v.Error.Kind != protocol.ErrTypeBounds || !strings.Contains(v.Error.Message, "--credentials planted") {
+		t.Errorf("session %s, error %+v", v.State, v.Error)
 	}
 }

@@ -3,9 +3,12 @@ package notify
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
@@ -17,7 +20,7 @@ import (
 var (
 	dir    string
 	hook   *receivers.HTTP
-	slack  *receivers.HTTP
+	slack  *receivers.Slack
 	mail   *receivers.Mail
 	device *receivers.Device
 )
@@ -41,7 +44,7 @@ func receive(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer os.RemoveAll(dir)
-	hook, slack = receivers.NewWebhook(), receivers.NewSlack(slackToken)
+	hook, slack = receivers.NewWebhook(), receivers.NewSlack(slackToken, "xapp-unused")
 	defer hook.Close()
 	defer slack.Close()
 	if mail, err = receivers.NewMail(); err != nil {
@@ -68,8 +71,22 @@ func receive(m *testing.M) (code int, err error) {
 	return e2e.MainWith(m, "notifications: "+filepath.Join(dir, "rules.yaml")+"\n", nil), nil
 }
 
-// rules are those of the stack, with more at the end.
+// ownerName is the stack's owner, as who starts its sessions.
+func ownerName() string {
+	machine, err := os.Hostname()
+	u, uerr := user.Current()
+	if err = errors.Join(err, uerr); err != nil {
+		panic(err)
+	}
+	return u.Username + "@" + machine
+}
+
+// rules are those of the stack, with more at the end. Unless that has a limit, no message waits for an
+// earlier one of another test.
 func rules(more string) string {
+	if !strings.Contains(more, "limit: ") {
+		more += "limit: {messages: 100, per: 10s}\n"
+	}
 	return fmt.Sprintf(`console: https://fairlead.example.com
 allow_private: [127.0.0.0/8]
 channels:
@@ -80,10 +97,13 @@ channels:
 people:
   - {name: ann, mail: ann@example.com, slack: U0123456789, push_file: ann.push}
   - {name: bob, mail: bob@example.com}
+  - {name: "%s", mail: owner@example.com}
 rules:
   - {name: approvals, events: [approval.opened], sessions: {ids: ["all-*"]}, to: ["channel:hook", ann]}
   - {name: by-hook, events: [approval.opened, turn.ended, session.ended, session.failed], sessions: {ids: ["hook-*"]}, to: ["channel:hook"]}
   - {name: by-mail, events: [approval.opened], sessions: {ids: ["mail-*"]}, to: [bob]}
   - {name: by-chat, events: [approval.opened], sessions: {ids: ["chat-*"]}, to: [ann], by: [chat]}
-%s`, hook.URL, slack.URL, mail.Address, more)
+  - {name: escalate, events: [approval.expiring], before: 2h, sessions: {ids: ["soon-*"]}, to: [bob], urgent: true}
+  - {name: seen, events: [approval.opened], sessions: {ids: ["seen-*"]}, to: [owner, bob]}
+%s`, hook.URL, slack.URL, mail.Address, ownerName(), more)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -165,6 +166,27 @@ func TestASessionOfNoRuleIsNotTold(t *testing.T) {
 	}
 }
 
+// An approval is escalated when the rule's time before its expiry begins, and not earlier.
+func TestWhatExpiresSoonIsEscalatedInTime(t *testing.T) {
+	e2e.Session(t, "soon-later", "--approval-timeout", "100h")
+	e2e.Session(t, "soon-now", "--approval-timeout", "90m")
+	var ap protocol.Approval
+	for _, id := range []string{"soon-later", "soon-now"} {
+		e2e.Send(t, id, "need a command")
+		ap = e2e.Open(t, id, 1)[0]
+	}
+	all := settles(t, "soon-now", 1)
+	if len(all) != 1 || all[0].State != protocol.NoticeSent || all[0].Event.Kind != protocol.EventApprovalExpiring || all[0].Event.Approval != ap.ID || all[0].Person != "bob" {
+		t.Errorf("the notices are %+v", all)
+	}
+	if letters := mailed("bob@example.com", "soon-now"); len(letters) != 1 || !strings.Contains(letters[0], "approval expires soon") {
+		t.Errorf("bob got %q", letters)
+	}
+	if all := about(t, "soon-later"); len(all) != 0 {
+		t.Errorf("days before it expires, the notices are %+v", all)
+	}
+}
+
 func TestATestIsSentAtOnce(t *testing.T) {
 	out := e2e.OK(t, "notify", "test", "bob")
 	if !strings.Contains(out, "sent") || !strings.Contains(out, "post") {
@@ -245,9 +267,11 @@ func loads(t *testing.T, text string, ok func(protocol.NotifyStanding) bool) {
 }
 
 func TestBrokenRulesLeaveTheLastGoodOnesInForce(t *testing.T) {
-	loads(t, strings.Replace(rules(""), "events: [approval.opened]", "events: [approval.open]", 1), func(v protocol.NotifyStanding) bool { return v.Broken != "" })
+	good := rules("")
+	line := fmt.Sprint("line ", 1+strings.Count(good[:strings.Index(good, "events: [approval.opened]")], "\n"))
+	loads(t, strings.Replace(good, "events: [approval.opened]", "events: [approval.open]", 1), func(v protocol.NotifyStanding) bool { return v.Broken != "" })
 	var v protocol.NotifyStanding
-	if err := e2e.Lab.JSON(e2e.Within(t), &v, "notify", "rules"); err != nil || !strings.Contains(v.Broken, "line 12") || len(v.Rules) != 4 {
+	if err := e2e.Lab.JSON(e2e.Within(t), &v, "notify", "rules"); err != nil || !strings.Contains(v.Broken, line) || len(v.Rules) != strings.Count(good, "events: ") {
 		t.Errorf("it is broken: %q, with %d rules (%v)", v.Broken, len(v.Rules), err)
 	}
 	asks(t, "hook-broken1")

@@ -129,7 +129,9 @@ type crowd struct {
 	c       client.Client
 }
 
-func newCrowd(t *testing.T) *crowd {
+// newCrowd starts the stack. fleet says whether its worker counts what is in the namespace; more is
+// more of its config file.
+func newCrowd(t *testing.T, fleet bool, more string) *crowd {
 	t.Helper()
 	ctx := e2e.Within(t)
 	pack := filepath.Join(t.TempDir(), "codex")
@@ -144,7 +146,7 @@ func newCrowd(t *testing.T) *crowd {
 	ln.Close()
 	// No workflow is cached, so that the SDK's cache is not counted. The
 	// stand-in has no sandbox that could protect a credential.
-	config := fmt.Sprintf("limits: {watch: 1s, sticky_cache: 0}\nseeds: {unprotected: allow}\nmetrics: {listen: %q, pprof: true}\n", c.metrics)
+	config := fmt.Sprintf("limits: {watch: 1s, sticky_cache: 0}\nseeds: {unprotected: allow}\nmetrics: {listen: %q, pprof: true, fleet: %t}\n%s", c.metrics, fleet, more)
 	if c.Lab, err = lab.New(ctx, lab.Options{Repo: e2e.Repo, Script: []byte("rules: [{reply: nobody asks}]"), Codex: pack, Config: config}); err != nil {
 		t.Fatal(err)
 	}
@@ -336,7 +338,7 @@ func (c *crowd) events(id string) int {
 }
 
 func TestWaitingSessionsTakeNothing(t *testing.T) {
-	c := newCrowd(t)
+	c := newCrowd(t, false, "")
 	for i := range 4 {
 		c.wait(fmt.Sprintf("few-%d", i))
 	}

@@ -151,6 +151,36 @@ items: [declare yourself done, declare yourself failed]
 	}
 }
 
+func TestARunWhoseAgentDeclaresItselfFailedExitsWithOneAndItsSummary(t *testing.T) {
+	r := e2e.Exits(t, 1, "run", "--host", "web-1", "--seed", "team", "--tools", "finish", "declare yourself failed")
+	if !strings.Contains(r.Stderr, "the sources are failed") {
+		t.Errorf("standard error is %s", r.Stderr)
+	}
+	r = e2e.Exits(t, 1, "run", "--host", "web-1", "--seed", "team", "--tools", "finish", "-o", "json", "declare yourself failed")
+	if !strings.Contains(r.Stdout, `"kind":"agent_failed"`) || !strings.Contains(r.Stdout, "the sources are failed") {
+		t.Errorf("standard output is %s", r.Stdout)
+	}
+}
+
+// The agent of an item starts sessions and waits for them, and the item ends after them.
+func TestAnItemOfABatchStartsSessions(t *testing.T) {
+	id := fresh("leads")
+	path := batchFile(t, "id: "+id+`
+prompt: "{{.item}}"
+defaults: {host: web-1, seed: team, tools: finish, children: 3}
+items: [lead two sessions]
+`)
+	e2e.OK(t, "batch", "run", path)
+	res := batchResults(t, id)
+	r := res["1"]
+	if r.State != protocol.ItemCompleted || r.Status != "completed" || !strings.Contains(r.FinalText, `"outcome":"completed","text":"You said: hello from one"`) || !strings.Contains(r.FinalText, `"outcome":"failed"`) {
+		t.Fatalf("the item is %+v", r)
+	}
+	e2e.Until(t, "its two children have closed", func() (bool, error) {
+		return strings.Count(e2e.OK(t, "session", "list", "--children-of", r.Session, "-o", "json"), `"state":"closed"`) == 2, nil
+	})
+}
+
 func TestACancelledBatchLeavesNothing(t *testing.T) {
 	path := batchFile(t, "window: 2\nprompt: '{{.item}}'\ndefaults: {host: web-1, seed: team}\nitems: [need a command, need a command, hello]\n")
 	e2e.OK(t, "batch", "run", path, "--id", "gone", "--detach")

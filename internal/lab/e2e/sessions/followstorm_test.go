@@ -162,3 +162,110 @@ func TestAFollowUpHappensOnceUnderAStormOfKills(t *testing.T) {
 	}
 	run("session", "close", "stormy")
 }
+
+// The result of a follow-up is attached once, although the worker is killed again and again while
+// the follow-up's turn runs, and while its end is told to the first session.
+func TestTheResultOfAFollowUpIsAttachedOnceThoughItsPumpIsKilled(t *testing.T) {
+	l, run := e2e.Own(t, "limits: {watch: 1s}\n")
+	rules := filepath.Join(t.TempDir(), "rules.yaml")
+	if err := os.WriteFile(rules, []byte("follow_ups:\n  - name: review\n    after: {turns: 1}\n    prompt: wait at the gate review\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.ImportSeed(e2e.Within(t), "other"); err != nil {
+		t.Fatal(err)
+	}
+	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "reviewed", "--follow-up", rules)
+	c, err := l.Outsider(e2e.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	k := &killer{t: t, l: l, c: c}
+	run("session", "send", "reviewed", "the first words")
+	if _, err := l.Model.AwaitWaiting(e2e.Within(t), "review"); err != nil {
+		t.Fatal(err)
+	}
+	shown := func(id string) (v protocol.SessionView, ok bool) {
+		err := l.JSON(e2e.Within(t), &v, "session", "show", id)
+		return v, err == nil
+	}
+	second := ""
+	e2e.Until(t, "the follow-up is shown", func() (bool, error) {
+		v, ok := shown("reviewed")
+		if ok && len(v.FollowUps) == 1 {
+			second = v.FollowUps[0].Session
+		}
+		return second != "", nil
+	})
+	last := int32(0)
+	for range kills {
+		e2e.Until(t, "the follow-up's pump runs again", func() (bool, error) {
+			n := k.running(second, "RunPump")
+			if n <= last {
+				return false, nil
+			}
+			last = n
+			return true, nil
+		})
+		k.kill()
+	}
+	l.Model.Release("review")
+	// From now on the result is on its way: from the pump to the follow-up, from there to the
+	// first session, and into its transcript.
+	for n := range 3 {
+		e2e.Until(t, "a worker is back", func() (bool, error) {
+			_, ok := shown(second)
+			return ok, nil
+		})
+		if n < 2 {
+			k.kill()
+		}
+	}
+	var v protocol.SessionView
+	e2e.Until(t, "the result is attached", func() (bool, error) {
+		var ok bool
+		v, ok = shown("reviewed")
+		return ok && len(v.FollowUps) > 0 && v.FollowUps[0].State != protocol.FollowUpStarted, nil
+	})
+	if len(v.FollowUps) != 1 || v.FollowUps[0].State != "closed" || v.FollowUps[0].Status != "completed" || v.FollowUps[0].Text != "passed the gate" {
+		t.Errorf("follow-ups are %+v", v.FollowUps)
+	}
+	run("session", "close", "reviewed")
+	entries, err := lab.Lines[protocol.Entry](e2e.Within(t), l, "transcript", "reviewed")
+	if err != nil {
+		t.Fatal(err)
+	}
+	attached := 0
+	for _, text := range e2e.Texts(entries, protocol.EntryState) {
+		if strings.Contains(text, "follow-up review of turn 1 ended") {
+			attached++
+		}
+	}
+	if attached != 1 {
+		t.Errorf("the result is in the transcript %d times: %q", attached, e2e.Texts(entries, protocol.EntryState))
+	}
+	its, err := lab.Lines[protocol.Entry](e2e.Within(t), l, "transcript", second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if said := e2e.Texts(its, protocol.EntryAssistant); strings.Count(strings.Join(said, "\n"), "passed the gate") != 1 {
+		t.Errorf("the follow-up said %q", said)
+	}
+}
+
+// running returns the newest attempt of a session's activity that a worker has; 0 if none has it.
+func (k *killer) running(session, kind string) int32 {
+	k.t.Helper()
+	ctx, cancel := context.WithTimeout(k.t.Context(), time.Minute)
+	defer cancel()
+	d, err := k.c.DescribeWorkflowExecution(ctx, protocol.SessionID(session), "")
+	if err != nil {
+		return 0
+	}
+	for _, a := range d.GetPendingActivities() {
+		if a.GetActivityType().GetName() == kind && a.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED {
+			return a.GetAttempt()
+		}
+	}
+	return 0
+}

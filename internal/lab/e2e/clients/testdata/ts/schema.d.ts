@@ -202,6 +202,46 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/batches/{id}/retry": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Try again what failed of a batch, each item in a new session
+         * @description Needs batch.run.
+         */
+        post: operations["retryBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/batches/{id}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change how many sessions of a batch run at a time
+         * @description Needs batch.run.
+         */
+        post: operations["setBatch"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/hosts": {
         parameters: {
             query?: never;
@@ -235,8 +275,16 @@ export interface paths {
          */
         get: operations["showHost"];
         put?: never;
-        post?: never;
-        delete?: never;
+        /**
+         * Add a host to the inventory of a zone
+         * @description Needs host.write.
+         */
+        post: operations["addHost"];
+        /**
+         * Take a host out of the inventory
+         * @description Needs host.write.
+         */
+        delete: operations["removeHost"];
         options?: never;
         head?: never;
         patch?: never;
@@ -256,6 +304,26 @@ export interface paths {
          * @description Needs host.write.
          */
         post: operations["checkHost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/hosts/{name}/cordon": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Let no new session onto a host
+         * @description Needs host.write.
+         */
+        post: operations["cordonHost"];
         delete?: never;
         options?: never;
         head?: never;
@@ -282,6 +350,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/hosts/{name}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change a host's labels and slots
+         * @description Needs host.write.
+         */
+        post: operations["setHost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/hosts/{name}/undrain": {
         parameters: {
             query?: never;
@@ -296,6 +384,26 @@ export interface paths {
          * @description Needs host.write.
          */
         post: operations["undrainHost"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/inputs": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload a file that goes with a message: at most 64 MiB, an image at most 20 MiB. The answer is an element of the field inputs of a message
+         * @description Needs session.message.
+         */
+        post: operations["uploadInput"];
         delete?: never;
         options?: never;
         head?: never;
@@ -336,6 +444,66 @@ export interface paths {
         get: operations["showPool"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{zone}/pause": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start no session in a zone until it is resumed
+         * @description Needs host.write.
+         */
+        post: operations["pausePool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{zone}/resume": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Start sessions in a zone again
+         * @description Needs host.write.
+         */
+        post: operations["resumePool"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/pools/{zone}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say what a tenant or a seed may have of a zone
+         * @description Needs host.write.
+         */
+        post: operations["setPool"];
         delete?: never;
         options?: never;
         head?: never;
@@ -385,6 +553,26 @@ export interface paths {
          * @description Needs schedule.write.
          */
         delete: operations["deleteSchedule"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/schedules/{name}/backfill": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Begin, now, what the schedule would have begun at past times
+         * @description Needs schedule.write.
+         */
+        post: operations["backfillSchedule"];
+        delete?: never;
         options?: never;
         head?: never;
         patch?: never;
@@ -484,6 +672,70 @@ export interface paths {
         get: operations["showSeed"];
         put?: never;
         post?: never;
+        /**
+         * Forget a seed
+         * @description Needs seed.write.
+         */
+        delete: operations["deleteSeed"];
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/seeds/{name}/revive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Go on with the stored login of a suspect or recovering seed
+         * @description Needs seed.write.
+         */
+        post: operations["reviveSeed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/seeds/{name}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Say who may have a seed, and what judges and bounds its sessions
+         * @description Needs seed.write.
+         */
+        post: operations["setSeed"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/seeds/{name}/verify": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Find out whether a seed is alive, without a model call
+         * @description Needs seed.write.
+         */
+        post: operations["verifySeed"];
         delete?: never;
         options?: never;
         head?: never;
@@ -548,6 +800,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Put a session away: it parks, and lists leave it out
+         * @description Needs session.park.
+         */
+        post: operations["archiveSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/close": {
         parameters: {
             query?: never;
@@ -562,6 +834,26 @@ export interface paths {
          * @description Needs session.close.
          */
         post: operations["closeSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/compact": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have codex make its history shorter, as a turn of its own
+         * @description Needs session.message.
+         */
+        post: operations["compactSession"];
         delete?: never;
         options?: never;
         head?: never;
@@ -596,7 +888,7 @@ export interface paths {
             cookie?: never;
         };
         /**
-         * Read a deliverable. The header Fairlead-Sha256 has its digest: compare it with that of the file that you received
+         * Download a deliverable, whole or in part
          * @description Needs session.read.
          */
         get: operations["readDeliverable"];
@@ -708,6 +1000,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/models": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List the models that the session's codex listed last
+         * @description Needs session.read.
+         */
+        get: operations["listModels"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/park": {
         parameters: {
             query?: never;
@@ -728,6 +1040,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/push": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Commit the work of a session with a repository, and push it between two turns
+         * @description Needs session.exec.
+         */
+        post: operations["pushSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/resume": {
         parameters: {
             query?: never;
@@ -742,6 +1074,46 @@ export interface paths {
          * @description Needs session.park.
          */
         post: operations["resumeSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/review": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Have codex review changes, as a turn of its own, whose last message is the review
+         * @description Needs session.message.
+         */
+        post: operations["reviewSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/settings": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change what a session works with, and what it may use
+         * @description Needs session.set.
+         */
+        post: operations["setSession"];
         delete?: never;
         options?: never;
         head?: never;
@@ -796,6 +1168,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/sessions/{id}/snapshots/{snapshot}/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Download a snapshot as a tar archive, whole or in part: manifest.json, and a folder for each tree
+         * @description Needs session.read.
+         */
+        get: operations["downloadSnapshot"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/sessions/{id}/snapshots/{snapshot}/restore": {
         parameters: {
             query?: never;
@@ -830,6 +1222,126 @@ export interface paths {
         get: operations["showTurn"];
         put?: never;
         post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/turns/{n}/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Show what a turn changed in files, as far as codex knows
+         * @description Needs session.read.
+         */
+        get: operations["diffTurn"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/unarchive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take a session out again
+         * @description Needs session.park.
+         */
+        post: operations["unarchiveSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/unsend": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Take back a message whose turn has not begun
+         * @description Needs session.message.
+         */
+        post: operations["unsendSession"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/work/archive": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Fetch files of the work folder of a session on a host, as a tar archive. The trailer Repr-Digest has its sha-256. An archive that is cut off is not whole
+         * @description Needs session.read.
+         */
+        get: operations["fetchWork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/sessions/{id}/work/diff": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Compare the work folder of a session on a host with how it was at the start
+         * @description Needs session.read.
+         */
+        get: operations["diffWork"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/trees": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Upload a work folder as a tar archive, without .git: at most 16 GiB. The answer's id is for the field from_snapshot of a start
+         * @description Needs snapshot.write.
+         */
+        post: operations["uploadTree"];
         delete?: never;
         options?: never;
         head?: never;
@@ -904,6 +1416,7 @@ export interface components {
             digest: string;
             message?: string;
             outcome: string;
+            passkey?: components["schemas"]["Passkey"];
             scope?: string;
             signature?: string;
         };
@@ -986,6 +1499,21 @@ export interface components {
             principal: string;
             signature: string;
         };
+        Backfill: {
+            /** @description the first moment, such as 2026-01-31T22:30, in the schedule's time zone */
+            from: string;
+            /**
+             * @description when what an earlier time began still runs; buffer-all by default
+             * @enum {string}
+             */
+            overlap?: "skip" | "buffer-one" | "buffer-all" | "cancel-other" | "terminate-other" | "allow-all";
+            /** @description the last moment */
+            to: string;
+        };
+        Backfilled: {
+            name: string;
+            times: string[] | null;
+        };
         BatchFailure: {
             /** Format: date-time */
             at: string;
@@ -1046,6 +1574,13 @@ export interface components {
             since: string;
             /** Format: int64 */
             try: number;
+        };
+        BatchSettings: {
+            /**
+             * Format: int64
+             * @description sessions at the same time
+             */
+            window: number;
         };
         BatchShown: {
             by?: string;
@@ -1151,6 +1686,7 @@ export interface components {
             by?: string;
             /** Format: int64 */
             commands?: number;
+            money?: string;
             time?: string;
             /** Format: int64 */
             tokens?: number;
@@ -1164,6 +1700,10 @@ export interface components {
             /** Format: int64 */
             used: number;
         };
+        BudgetMoneyView: {
+            limit?: string;
+            used: string;
+        };
         BudgetTimeView: {
             limit?: string;
             used: string;
@@ -1171,6 +1711,7 @@ export interface components {
         BudgetView: {
             approvals: components["schemas"]["BudgetCount"];
             commands: components["schemas"]["BudgetCount"];
+            money?: components["schemas"]["BudgetMoneyView"];
             time: components["schemas"]["BudgetTimeView"];
             tokens: components["schemas"]["BudgetCount"];
             turn_timeout: string;
@@ -1179,6 +1720,7 @@ export interface components {
         };
         Ceiling: {
             approval_policies?: string[] | null;
+            credentials?: string[] | null;
             hosts?: {
                 [key: string]: string;
             };
@@ -1238,6 +1780,12 @@ export interface components {
             /** Format: int64 */
             window: number;
         };
+        Cursor: {
+            /** Format: int64 */
+            incarnation: number;
+            /** Format: int64 */
+            offset: number;
+        };
         DecideApproval: {
             /** @description by question id: a text, or a list of texts; never a secret */
             answers?: unknown;
@@ -1252,6 +1800,8 @@ export interface components {
              * @enum {string}
              */
             outcome: "accept" | "decline" | "cancel" | "answer" | "revise" | "grant" | "amend";
+            /** @description an assertion of the person's passkey, where the policy marks the request as high risk; its challenge is the SHA-256 of fairlead-passkey-decision-v1@fairlead.dev, a line end, and what ctl approval message prints */
+            passkey?: components["schemas"]["Passkey"];
             /** @description why, for the record */
             reason?: string;
             /**
@@ -1276,6 +1826,7 @@ export interface components {
             scope: string;
             secret?: string[] | null;
             signed?: boolean;
+            step_up?: string;
         };
         Deliverable: {
             /** Format: date-time */
@@ -1367,6 +1918,35 @@ export interface components {
             grant?: unknown;
             outcome: string;
             state: string;
+        };
+        EgressHost: {
+            /** Format: int64 */
+            connections?: number;
+            /** Format: int64 */
+            failed?: number;
+            host: string;
+            /** Format: int32 */
+            port: number;
+            /** Format: int64 */
+            received_bytes?: number;
+            /** Format: int64 */
+            refused?: number;
+            /** Format: int64 */
+            sent_bytes?: number;
+        };
+        EgressUse: {
+            /** Format: int64 */
+            connections: number;
+            /** Format: int64 */
+            failed?: number;
+            hosts?: components["schemas"]["EgressHost"][] | null;
+            last_refused?: string;
+            /** Format: int64 */
+            received_bytes?: number;
+            /** Format: int64 */
+            refused?: number;
+            /** Format: int64 */
+            sent_bytes?: number;
         };
         Entry: {
             agent?: components["schemas"]["Agent"];
@@ -1529,6 +2109,19 @@ export interface components {
             /** Format: int64 */
             tries?: number;
         };
+        HostSettings: {
+            /** @description labels to give */
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description sessions at the same time; fewer end no session
+             */
+            slots?: number;
+            /** @description labels to take away */
+            unlabel?: string[] | null;
+        };
         HostSpec: {
             address?: string;
             host_keys?: string[] | null;
@@ -1642,7 +2235,7 @@ export interface components {
             /** Format: int64 */
             tries: number;
             /** Format: date-time */
-            until: string;
+            until?: string;
         };
         LostView: {
             host: string;
@@ -1759,6 +2352,13 @@ export interface components {
             /** Format: int64 */
             turn: number;
         };
+        Model: {
+            default?: boolean;
+            default_effort?: string;
+            efforts: string[] | null;
+            id: string;
+            name: string;
+        };
         ModelUse: {
             /** Format: int64 */
             cached_tokens?: number;
@@ -1767,12 +2367,17 @@ export interface components {
             /** Format: int64 */
             failed?: number;
             /** Format: int64 */
+            fell_back?: number;
+            /** Format: int64 */
             first_byte_ns?: number;
             /** Format: int64 */
             input_tokens?: number;
             last_error?: string;
             last_error_kind?: string;
+            last_fell_back?: string;
             last_rebuilt?: string;
+            model?: string;
+            money?: string;
             /** Format: int64 */
             output_tokens?: number;
             /** Format: int64 */
@@ -1783,14 +2388,56 @@ export interface components {
             requests: number;
             /** Format: int64 */
             retries?: number;
+            spent?: string;
             /** Format: int64 */
             total_ns?: number;
+            upstream?: string;
+        };
+        ModelsView: {
+            /** Format: date-time */
+            at?: string;
+            codex: string;
+            effort: string;
+            error?: string;
+            model: string;
+            models: components["schemas"]["Model"][] | null;
+            provider: string;
+            session: string;
+        };
+        NewHost: {
+            /** @description DNS name or IP address, without a port */
+            address: string;
+            /** @description type and base64 as in known_hosts, or SHA256:… */
+            host_keys: string[] | null;
+            /** @description name of the host in the inventory through which this one is reached */
+            jump?: string;
+            labels?: {
+                [key: string]: string;
+            };
+            /**
+             * Format: int64
+             * @description 22 by default
+             */
+            port?: number;
+            /** @description also if the inventory has a host of this name */
+            replace?: boolean;
+            /** @description folder of Fairlead on the host; ~/.fairlead by default */
+            root?: string;
+            /**
+             * Format: int64
+             * @description sessions at the same time; 4 by default
+             */
+            slots?: number;
+            /** @description login name; the worker's own by default */
+            user?: string;
         };
         NewMessage: {
             /** @description also a model that codex does not list */
             any_model?: boolean;
             /** @description reasoning effort from this turn on */
             effort?: string;
+            /** @description files that were uploaded (POST /v1/inputs), each as that request answered */
+            inputs?: components["schemas"]["Input"][] | null;
             /**
              * @description queue: a turn of its own, after those before it; steer: to the running turn
              * @enum {string}
@@ -1909,6 +2556,18 @@ export interface components {
             cursor?: string;
             items: components["schemas"]["SessionView"][] | null;
         };
+        Passkey: {
+            /** @description authenticatorData */
+            authenticator_data: string;
+            /** @description clientDataJSON */
+            client_data: string;
+            /** @description of the credential */
+            id: string;
+            /** @description set by the worker */
+            public_key?: string;
+            /** @description of authenticatorData and the SHA-256 of clientDataJSON */
+            signature: string;
+        };
         Plan: {
             explanation?: string;
             /** Format: int64 */
@@ -1952,6 +2611,22 @@ export interface components {
             name: string;
             /** Format: int64 */
             used: number;
+        };
+        PoolSettings: {
+            /**
+             * Format: int64
+             * @description slots at the same time; 0 is no limit
+             */
+            limit?: number;
+            /** @description a seed, in place of a tenant */
+            seed?: string;
+            /** @description a tenant, in place of a seed */
+            tenant?: string;
+            /**
+             * Format: int64
+             * @description of a tenant: its share of the slots
+             */
+            weight?: number;
         };
         PoolTenant: {
             /** Format: int64 */
@@ -2037,6 +2712,20 @@ export interface components {
             text: string;
             /** Format: int64 */
             turn: number;
+        };
+        Pushed: {
+            /** @description the branch had the commit */
+            already?: boolean;
+            branch: string;
+            commit: string;
+            /** @description what the host asked a lent agent for in vain */
+            refused?: string[] | null;
+        };
+        Pushing: {
+            /** @description branch of the repository that the session was given; it is made if it is not there, and never forced */
+            branch: string;
+            /** @description of the commit */
+            message?: string;
         };
         Question: {
             default?: string;
@@ -2145,9 +2834,29 @@ export interface components {
             /** @description before the second try, such as 30s; doubled before each later one */
             wait?: string;
         };
+        RetryingBatch: {
+            /** @description also items that were cancelled or never started */
+            rest?: boolean;
+        };
+        Reviewing: {
+            /** @description what differs from this branch */
+            base?: string;
+            /** @description this commit */
+            commit?: string;
+            /** @description what this text says */
+            instructions?: string;
+        };
+        RuleView: {
+            from: string;
+            name: string;
+            off?: string;
+            seed?: string;
+            when: string;
+        };
         Ruling: {
             policy: string;
             reason?: string;
+            risk?: string;
             rule: string;
         };
         ScheduleDeleted: {
@@ -2229,6 +2938,11 @@ export interface components {
             mode: string;
             path: string;
         };
+        SeedFollowUp: {
+            name: string;
+            seed?: string;
+            when: string;
+        };
         SeedHolder: {
             /** Format: int64 */
             epoch: number;
@@ -2263,16 +2977,47 @@ export interface components {
             /** Format: date-time */
             since: string;
         };
+        SeedSettings: {
+            /** @description its sessions are offered decisions that change codex's rules for good */
+            amend?: boolean;
+            /** @description what sessions with the seed may ask for, in place of all former bounds */
+            bounds?: components["schemas"]["Ceiling"];
+            /**
+             * @description how sessions that do not say it get the credential; none: as the workers' configuration says
+             * @enum {string}
+             */
+            credentials?: "planted" | "gateway" | "none";
+            /** @description the text of a policy file for each session with the seed; empty removes it */
+            policy?: string;
+            /** @description put it into these pools, and take it out of all others */
+            pools?: string[];
+            /**
+             * Format: int64
+             * @description sessions at the same time; 0 is any number
+             */
+            share?: number;
+        };
+        SeedTool: {
+            handler: string;
+            name: string;
+        };
+        SeedVerification: {
+            /** @description also if the refresh token may be spent already, which may burn the login */
+            force?: boolean;
+        };
         SeedView: {
             account?: components["schemas"]["SeedAccountView"];
             amend?: boolean;
             bounds?: components["schemas"]["Ceiling"];
             check?: components["schemas"]["SeedCheck"];
+            credentials?: string;
             deleted?: boolean;
             /** Format: int64 */
             epoch: number;
             exported?: components["schemas"]["SeedExport"];
             files: components["schemas"]["SeedFile"][] | null;
+            follow_ups?: components["schemas"]["SeedFollowUp"][] | null;
+            gateway?: components["schemas"]["ModelUse"];
             /** Format: int64 */
             generation: number;
             health: string;
@@ -2294,10 +3039,23 @@ export interface components {
             /** Format: date-time */
             since?: string;
             state: string;
+            tools?: components["schemas"]["SeedTool"][] | null;
             /** Format: date-time */
             used_at?: string;
             /** Format: date-time */
             verified_at: string | null;
+        };
+        SessionSettings: {
+            /** @description also a model that codex does not list */
+            any_model?: boolean;
+            /** @description bounds of the whole session; 0 removes one */
+            budget?: components["schemas"]["Budget"];
+            /** @description reasoning effort from the next turn on */
+            effort?: string;
+            /** @description model from the next turn on */
+            model?: string;
+            /** @description a name for people; empty takes it away */
+            name?: string;
         };
         SessionView: {
             archived?: boolean;
@@ -2309,10 +3067,13 @@ export interface components {
             close?: components["schemas"]["CloseView"];
             /** Format: date-time */
             created_at: string;
+            egress?: components["schemas"]["EgressUse"];
             error: components["schemas"]["Failure"] | null;
             files?: components["schemas"]["Input"][] | null;
+            follow_up_rules?: components["schemas"]["RuleView"][] | null;
             follow_ups?: components["schemas"]["FollowUpView"][] | null;
             gateway?: components["schemas"]["ModelUse"];
+            gateway_not_told?: components["schemas"]["ModelUse"];
             given?: components["schemas"]["GivenView"];
             host: string;
             id: string;
@@ -2412,7 +3173,10 @@ export interface components {
             children?: components["schemas"]["MayStart"];
             /** @description close the session after the turn of the first message */
             close_after?: boolean;
-            /** @enum {string} */
+            /**
+             * @description default: as the seed says, or else the workers' configuration, or else planted
+             * @enum {string}
+             */
             credentials?: "planted" | "broker" | "gateway";
             /** @description somebody judges each file that codex delivers: accept, revise with comments, or decline; needs the tool deliver */
             deliver_verdict?: boolean;
@@ -2422,6 +3186,8 @@ export interface components {
             dir?: string;
             /** @description reasoning effort */
             effort?: string;
+            /** @description what commands may reach through the worker, each as github.com:443 or *.example.com:443; needs credentials gateway and network on */
+            egress?: string[] | null;
             /** @description rules for sessions that start from forks of this one */
             follow_ups?: components["schemas"]["FollowUp"][] | null;
             /** @description work in a copy of this snapshot's work folder, without its conversation */
@@ -2507,7 +3273,7 @@ export interface components {
             start_timeout?: string;
             /** @description codex has to answer so soon after its start; 60s by default */
             startup_timeout?: string;
-            /** @description the text of a file (YAML or JSON) with tools of your own */
+            /** @description the text of a file (YAML or JSON) with tools of your own; in a fork or restore, none takes away those that the session had */
             team_tools?: string;
             /** @description team for which the session counts where slots are shared out */
             tenant?: string;
@@ -2603,6 +3369,13 @@ export interface components {
             started_at?: string | null;
             status: string | null;
         };
+        TurnDiff: {
+            cut?: boolean;
+            place: components["schemas"]["Cursor"];
+            text: string;
+            /** Format: int64 */
+            turn: number;
+        };
         TurnView: {
             act?: string;
             begun_by?: string;
@@ -2641,6 +3414,10 @@ export interface components {
             since?: string;
             why: string;
         };
+        Unsending: {
+            /** @description id of the message, whose turn has not begun */
+            message: string;
+        };
         UsageView: {
             /** Format: int64 */
             cached_tokens: number;
@@ -2669,6 +3446,11 @@ export interface components {
             host: string;
             /** Format: date-time */
             since: string;
+        };
+        WorkDiff: {
+            cut: boolean;
+            diff: string;
+            session: string;
         };
     };
     responses: never;
@@ -3087,6 +3869,84 @@ export interface operations {
             };
         };
     };
+    retryBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description batch */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["RetryingBatch"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setBatch: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description batch */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["BatchSettings"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["BatchView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listHosts: {
         parameters: {
             query?: {
@@ -3158,6 +4018,85 @@ export interface operations {
             };
         };
     };
+    addHost: {
+        parameters: {
+            query?: {
+                /** @description zone of the hosts; the default zone without it */
+                zone?: string;
+            };
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description host */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["NewHost"];
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    removeHost: {
+        parameters: {
+            query?: {
+                /** @description zone of the hosts; the default zone without it */
+                zone?: string;
+                /** @description also if a session may have left a credential there, which nobody will wipe then */
+                force?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description host */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["HostView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     checkHost: {
         parameters: {
             query?: {
@@ -3180,6 +4119,44 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["HostChecked"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    cordonHost: {
+        parameters: {
+            query?: {
+                /** @description zone of the hosts; the default zone without it */
+                zone?: string;
+            };
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description host */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DrainView"];
                 };
             };
             /** @description Error */
@@ -3235,6 +4212,48 @@ export interface operations {
             };
         };
     };
+    setHost: {
+        parameters: {
+            query?: {
+                /** @description zone of the hosts; the default zone without it */
+                zone?: string;
+            };
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description host */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["HostSettings"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["DrainView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     undrainHost: {
         parameters: {
             query?: {
@@ -3260,6 +4279,57 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["DrainView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    uploadInput: {
+        parameters: {
+            query: {
+                /** @description session whose message the file goes with; it may not exist yet */
+                session?: string;
+                /** @description in place of session, for messages of a batch that is not started yet */
+                batch?: string;
+                /** @description in place of session, for messages of a schedule that is not created yet */
+                schedule?: string;
+                /** @description an image is shown to the model; it is told where another file is */
+                kind?: "file" | "image";
+                /** @description name of the file, without a folder */
+                name: string;
+            };
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+                /** @description size of the file in bytes */
+                "Content-Length"?: number;
+                /** @description sha-256 of the file, as in sha-256=:BASE64: (RFC 9530); a file with another digest is not kept */
+                "Repr-Digest"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/octet-stream": string;
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Input"];
                 };
             };
             /** @description Error */
@@ -3318,6 +4388,119 @@ export interface operations {
             cookie?: never;
         };
         requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    pausePool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description zone */
+                zone: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reasoned"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    resumePool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description zone */
+                zone: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["PoolView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setPool: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description zone */
+                zone: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["PoolSettings"];
+            };
+        };
         responses: {
             /** @description OK */
             200: {
@@ -3466,6 +4649,45 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["ScheduleDeleted"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    backfillSchedule: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description schedule */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Backfill"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Backfilled"];
                 };
             };
             /** @description Error */
@@ -3660,6 +4882,154 @@ export interface operations {
             };
         };
     };
+    deleteSeed: {
+        parameters: {
+            query?: {
+                /** @description remove its encrypted bundles from the store as well */
+                purge?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description seed */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeedView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reviveSeed: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description seed */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeedView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setSeed: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description seed */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SeedSettings"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeedView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    verifySeed: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description seed */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["SeedVerification"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SeedView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     listAllSnapshots: {
         parameters: {
             query?: {
@@ -3807,6 +5177,45 @@ export interface operations {
             };
         };
     };
+    archiveSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     closeSession: {
         parameters: {
             query?: never;
@@ -3833,6 +5242,41 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    compactSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageAccepted"];
                 };
             };
             /** @description Error */
@@ -3886,7 +5330,14 @@ export interface operations {
     readDeliverable: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description one part of the file, such as bytes=1000-; several parts are answered by the whole file */
+                Range?: string;
+                /** @description an ETag: the part counts only if the file still has it, otherwise the whole file comes */
+                "If-Range"?: string;
+                /** @description an ETag: status 304 if the file still has it */
+                "If-None-Match"?: string;
+            };
             path: {
                 /** @description session */
                 id: string;
@@ -3900,11 +5351,47 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description bytes */
+                    "Accept-Ranges"?: string;
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    /** @description the same digest in hex */
+                    "Fairlead-Sha256"?: string;
+                    /** @description sha-256 of the whole file (RFC 9530) */
+                    "Repr-Digest"?: string;
                     [name: string]: unknown;
                 };
                 content: {
                     "application/octet-stream": string;
                 };
+            };
+            /** @description A part of the file */
+            206: {
+                headers: {
+                    /** @description bytes */
+                    "Accept-Ranges"?: string;
+                    /** @description which bytes, and of how many */
+                    "Content-Range"?: string;
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    /** @description the same digest in hex */
+                    "Fairlead-Sha256"?: string;
+                    /** @description sha-256 of the whole file (RFC 9530) */
+                    "Repr-Digest"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The file still has the ETag */
+            304: {
+                headers: {
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
             };
             /** @description Error */
             default: {
@@ -4112,6 +5599,38 @@ export interface operations {
             };
         };
     };
+    listModels: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ModelsView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     parkSession: {
         parameters: {
             query?: never;
@@ -4151,6 +5670,45 @@ export interface operations {
             };
         };
     };
+    pushSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["Pushing"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Pushed"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     resumeSession: {
         parameters: {
             query?: never;
@@ -4167,6 +5725,84 @@ export interface operations {
         requestBody?: {
             content: {
                 "application/json": components["schemas"]["Resuming"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reviewSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Reviewing"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["MessageAccepted"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["SessionSettings"];
             };
         };
         responses: {
@@ -4330,6 +5966,83 @@ export interface operations {
             };
         };
     };
+    downloadSnapshot: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description one part of the file, such as bytes=1000-; several parts are answered by the whole file */
+                Range?: string;
+                /** @description an ETag: the part counts only if the file still has it, otherwise the whole file comes */
+                "If-Range"?: string;
+                /** @description an ETag: status 304 if the file still has it */
+                "If-None-Match"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+                /** @description the snapshot's id */
+                snapshot: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    /** @description bytes */
+                    "Accept-Ranges"?: string;
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    /** @description the same digest in hex */
+                    "Fairlead-Sha256"?: string;
+                    /** @description sha-256 of the whole file (RFC 9530) */
+                    "Repr-Digest"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description A part of the file */
+            206: {
+                headers: {
+                    /** @description bytes */
+                    "Accept-Ranges"?: string;
+                    /** @description which bytes, and of how many */
+                    "Content-Range"?: string;
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    /** @description the same digest in hex */
+                    "Fairlead-Sha256"?: string;
+                    /** @description sha-256 of the whole file (RFC 9530) */
+                    "Repr-Digest"?: string;
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description The file still has the ETag */
+            304: {
+                headers: {
+                    /** @description the digest of the file, for If-Range and If-None-Match */
+                    ETag?: string;
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     restoreSnapshot: {
         parameters: {
             query?: never;
@@ -4393,6 +6106,233 @@ export interface operations {
                 };
                 content: {
                     "application/json": components["schemas"]["TurnView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    diffTurn: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description session */
+                id: string;
+                /** @description turn; 0 is the newest that changed files */
+                n: number;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["TurnDiff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unarchiveSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Nothing"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    unsendSession: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Unsending"];
+            };
+        };
+        responses: {
+            /** @description Accepted */
+            202: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["SessionView"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    fetchWork: {
+        parameters: {
+            query: {
+                /** @description also while a turn writes to the folder */
+                while_running?: boolean;
+                /** @description file or folder in the work folder; repeatable */
+                path: string[] | null;
+            };
+            header?: never;
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/x-tar": string;
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    diffWork: {
+        parameters: {
+            query?: {
+                /** @description also while a turn writes to the folder */
+                while_running?: boolean;
+            };
+            header?: never;
+            path: {
+                /** @description session */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["WorkDiff"];
+                };
+            };
+            /** @description Error */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    uploadTree: {
+        parameters: {
+            query: {
+                /** @description session that is to begin with the folder; it may not exist yet */
+                session: string;
+            };
+            header?: {
+                /** @description the same key with the same content has the same result; with other content it is refused with status 422 */
+                "Idempotency-Key"?: string;
+                /** @description size of the file in bytes */
+                "Content-Length"?: number;
+                /** @description sha-256 of the file, as in sha-256=:BASE64: (RFC 9530); a file with another digest is not kept */
+                "Repr-Digest"?: string;
+            };
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                "application/x-tar": string;
+            };
+        };
+        responses: {
+            /** @description Created */
+            201: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Manifest"];
                 };
             };
             /** @description Error */
