@@ -8,6 +8,7 @@
 #                            codex finds its siblings relative to its own
 #                            binary, so the tree moves only as a whole.
 #   .tools/codex             a link to it
+#   .tools/prometheus/       promtool, from Debian's package of Prometheus
 #   .tools/clients/          what makes clients of the HTTP API, for a test:
 #                            oapi-codegen, and node_modules for TypeScript
 #
@@ -63,9 +64,13 @@ programs() {
 		mksh mksh
 		tmux tmux
 		ps procps
+		systemd-analyze systemd
 		npm npm
 		chromium chromium
 	EOF
+	# Debian keeps PostgreSQL's programs away from PATH.
+	set -- /usr/lib/postgresql/*/bin/postgres
+	[ -x "$1" ] || missing="$missing postgresql"
 	[ -n "$missing" ] || return 0
 	have apt-get || die "missing:$missing (Debian's package names); this system has no apt-get, install them by its own means"
 	[ "$(id -u)" = 0 ] || die "missing:$missing; install them as root: apt-get update && apt-get install -y --no-install-recommends$missing"
@@ -73,6 +78,9 @@ programs() {
 	say "installing$missing"
 	case $missing in
 	*openssh-server*) say "note: on a machine with systemd, Debian's openssh-server also starts an sshd on port 22; Fairlead does not need that one" ;;
+	esac
+	case $missing in
+	*postgresql*) say "note: Debian's postgresql may also start a server on port 5432; Fairlead does not need that one" ;;
 	esac
 	export DEBIAN_FRONTEND=noninteractive
 	# A fresh machine has no package lists, or stale ones.
@@ -141,10 +149,43 @@ clients() {
 		die "cannot move the generators of clients into place at $tools/clients"
 }
 
+# promtool is taken out of Debian's package, which would also start a server if it were installed.
+prometheus() {
+	"$tools/prometheus/promtool" --version >/dev/null 2>&1 && return
+	mkdir -- "$scratch/prometheus"
+	if have promtool; then
+		ln -s "$(PATH=$PATH:/usr/sbin:/sbin command -v promtool)" "$scratch/prometheus/promtool"
+	else
+		have apt-get || die "missing: promtool, of Prometheus; this system has no apt-get, install it by its own means"
+		say "fetching promtool"
+		(
+			cd -- "$scratch/prometheus"
+			apt-get -q download prometheus >"$scratch/log" 2>&1 && exit
+			[ "$(id -u)" = 0 ] || exit 1
+			# A fresh machine has no package lists, or stale ones.
+			apt-get -q -o DPkg::Lock::Timeout=300 update >"$scratch/log" 2>&1
+			apt-get -q download prometheus >"$scratch/log" 2>&1
+		) || {
+			cat "$scratch/log" >&2
+			die "Debian's package prometheus cannot be fetched; what was printed is above"
+		}
+		run dpkg-deb -x "$scratch/prometheus"/prometheus_*.deb "$scratch/prometheus/x"
+		mv -- "$scratch/prometheus/x/usr/bin/promtool" "$scratch/prometheus/promtool"
+		rm -rf -- "$scratch/prometheus/x" "$scratch/prometheus"/*.deb
+	fi
+	if [ -e "$tools/prometheus" ]; then
+		mv -- "$tools/prometheus" "$scratch/old-prometheus"
+	fi
+	mv -T -- "$scratch/prometheus" "$tools/prometheus" 2>/dev/null || :
+	"$tools/prometheus/promtool" --version >/dev/null 2>&1 ||
+		die "cannot move promtool into place at $tools/prometheus"
+}
+
 [ -n "$version" ] || die "$here/tools/package.json names no version of @openai/codex"
 mkdir -p -- "$tools"
 scratch=$(mktemp -d "$tools/install.XXXXXX")
 programs
 codex
 clients
+prometheus
 say "codex $version, sshd and the other programs are there"
