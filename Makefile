@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions platforms demo check c-compiler test rigs lint conformance schema faults fuzz fleet bench record golden freeze clean
+.PHONY: all build tools versions platforms release image chart demo check c-compiler test rigs lint conformance schema faults fuzz fleet upgrade cluster bench record golden freeze clean
 
 all: build
 
@@ -31,6 +31,22 @@ versions: tools ## older versions of codex, for the tests of what protects a cre
 PLATFORMS ?= linux-x64 linux-arm64 darwin-x64 darwin-arm64
 platforms: tools ## the pinned codex for hosts of other platforms, or only for PLATFORMS="linux-arm64 darwin-arm64"
 	sh deploy/platforms.sh $(PLATFORMS)
+
+# One machine makes the same bytes as another. TARGETS="linux/amd64" makes only some.
+TARGETS ?= linux/amd64 linux/arm64 darwin/amd64 darwin/arm64
+VERSION ?=
+CODEX ?= linux-x64 linux-arm64
+OWN_CODEX := $(if $(filter aarch64 arm64,$(shell uname -m)),linux-arm64,linux-x64)
+release: ## dist/: fairlead and fairlead-worker for Linux and macOS, with manual pages, completions, SHA256SUMS; VERSION=v0.2 names it
+	$(GO) run ./deploy/release -out dist -version "$(VERSION)" -platforms "$(TARGETS)"
+
+image: tools ## dist/: a container image for Linux, made without Docker; codex for the hosts of CODEX="linux-x64 linux-arm64" is in it
+	$(if $(filter-out $(OWN_CODEX),$(CODEX)),sh deploy/platforms.sh $(filter-out $(OWN_CODEX),$(CODEX)))
+	$(GO) run ./deploy/image -out dist -version "$(VERSION)" -platforms "$(filter linux/%,$(TARGETS))" -codex "$(CODEX)"
+
+chart: ## the Helm chart: lint, rendered with four sets of values, kubeconform; run it when the chart changes (Helm takes minutes to compile the first time)
+	$(GO) -C deploy/helm/check build -o "$(CURDIR)/bin/chartcheck" .
+	cd deploy/helm && "$(CURDIR)/bin/chartcheck"
 
 demo: tools build ## the main job on real parts; exits 0 only if all it shows happened
 	$(GO) run ./internal/lab/demo
@@ -55,15 +71,21 @@ HOME_OF_TESTS = set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap '
 # left out, since linking them takes longer than most packages' tests. A package that
 # passed and has not changed since is not run again, as go test does; make test runs all.
 # lint has run vet, so go test does not.
+#
+# The tests of whole workflows run without the race detector: Temporal's test environment
+# runs one coroutine at a time, so that there is no race to find, and they take ten times
+# as long with it.
+SHORT := $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -vet=off -timeout 20m
 check: c-compiler lint ## lint, unit tests and replay with the race detector, to run while you work: no real parts, no network; needs cgo and a C compiler
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v /internal/lab/e2e); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -race -vet=off -timeout 20m $$packages
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v -e /internal/lab/e2e -e '/workflows$$'); \
+	failed=0; $(SHORT) -race $$packages || failed=1; $(SHORT) ./workflows || failed=1; exit $$failed
 
 c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
 	{ echo "make check: the race detector needs cgo and a C compiler: install gcc (Debian: apt-get install gcc libc6-dev), or set CC, and unset CGO_ENABLED" >&2; exit 1; }
 
-# Four packages run at a time: an end-to-end test uses about half a core, and waits for the rest of the time.
+# Three packages run at a time. With four, two cores are never idle, tests take longer, and whoever
+# polls uses more of the processor.
 # Packages are run in the order that they are named in: those that take longest go first, so
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
@@ -78,7 +100,7 @@ RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFault
 
 test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
 	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 4 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
 rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions
@@ -102,7 +124,7 @@ faults: tools build ## what survives: 200 seeded runs and each row of seeds and 
 FUZZ ?= 10m
 STRANGERS := internal/command:FuzzCheck internal/command:FuzzParseProof internal/access:FuzzParse internal/access:FuzzCertificateGroups \
 	internal/login:FuzzProven internal/login:FuzzCertificate internal/login:FuzzClaims internal/sshsig:FuzzVerify \
-	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote internal/gateway:FuzzAStream
+	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote internal/gateway:FuzzAStream internal/tunnel:FuzzFrames
 
 fuzz: ## the parsers of what strangers send, FUZZ=10m each; what breaks one is kept in its testdata/fuzz
 	@set -e; for at in $(STRANGERS); do \
@@ -110,6 +132,18 @@ fuzz: ## the parsers of what strangers send, FUZZ=10m each; what breaks one is k
 
 fleet: tools build ## 200 real sessions over four hosts in two zones with three workers, and troubles for all of them; the seed, the plan and what is judged
 	$(GO) run ./internal/lab/fleet $(FLEET)
+
+# OLD is N of the upgrade, a tag or a commit: the state that the last release has.
+OLD ?= 79286931
+upgrade: tools build ## workers of OLD (a tag or a commit) are replaced by these under work, and back; nothing may be lost or repeated; UPGRADE='-sessions 4'
+	@set -e; dir=$$(mktemp -d /var/tmp/fairlead-old-XXXXXX); trap 'git worktree remove --force "$$dir/src"; rm -rf "$$dir"' EXIT; \
+	git worktree add --quiet --detach "$$dir/src" "$(OLD)"; \
+	(cd "$$dir/src" && $(GO) build -ldflags "-s -w -X fairlead.dev/fairlead/internal/version.Build=$(OLD)" -o "$$dir/" ./cmd/ctl ./cmd/worker); \
+	$(GO) run ./internal/lab/upgrade -old "$$dir" $(UPGRADE)
+
+cluster: tools build ## Fairlead on Temporal with PostgreSQL as a platform team has it: what is missing is named, all kinds of work, the database away for 60 s, latencies, and 50 runs of faults; CLUSTER='-sessions 2 -times 10' FAULTS='-runs 50'
+	$(GO) run ./internal/lab/cluster $(CLUSTER)
+	$(GO) run ./internal/lab/faults -postgres $(or $(FAULTS),-runs 50)
 
 bench: tools build ## speed beside its goals, side by side as ratios where there is a plain way
 	sh deploy/rivals.sh
@@ -128,4 +162,4 @@ freeze: ## close the newest release: its recorded histories may not change any m
 	$(GO) test -count=1 -run TestFrozenHistoriesAreAsTheyWere ./workflows -freeze
 
 clean:
-	rm -rf bin .tools .cache
+	rm -rf bin dist .tools .cache
