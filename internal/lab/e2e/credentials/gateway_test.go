@@ -426,7 +426,6 @@ func TestASessionUsesTheModelGatewayByTheDefaultOfItsSeed(t *testing.T) {
 	e2e.OK(t, "session", "close", "keyless-says-planted")
 	e2e.OK(t, "seed", "set", "keyed-default", "--allow-credentials", "gateway")
 	start("keyless-may-not")
-	e2e.Send(t, "keyless-may-not", text)
 	e2e.Until(t, "the refusal", func() (bool, error) {
 		v = e2e.Show(t, "keyless-may-not")
 		return v.Error != nil, nil

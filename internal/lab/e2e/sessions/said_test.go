@@ -13,7 +13,8 @@ import (
 )
 
 // The output of a command is shown while the command runs: it cannot end before somebody has
-// seen its first line.
+// seen a line. The command prints it again and again, because codex loses what a command prints
+// before codex subscribes to its output.
 func TestOutputOfACommandIsFollowedBeforeItsEnd(t *testing.T) {
 	id := fresh("prints")
 	e2e.Session(t, id)
