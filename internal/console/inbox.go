@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -19,7 +20,6 @@ import (
 // A card is an approval with what a person needs to decide it.
 type card struct {
 	protocol.Approval
-	Host, Sandbox string
 	// Decides says that the person may decide it, and Whole that the page shows all of it.
 	Decides, Whole bool
 	Key            string // of the form
@@ -63,25 +63,39 @@ type step struct {
 }
 
 type inboxView struct {
-	Cards   []card
-	More    int // approvals beyond those shown
-	AllRead bool
+	Cards []card
+	Waits int // open approvals, shown or not
+	More  int // those that are not shown
+	Next  int // how many to show next, 0 for no more
 }
 
-// maxCards bounds the cards on one page.
-const maxCards = 200
+const (
+	// fewCards are on the inbox at first, so that it opens fast. The script asks for more when
+	// the person comes to their end.
+	fewCards = 30
+	// maxCards bounds the cards on one page.
+	maxCards = 200
+)
 
-// inbox lists open approvals, those that expire first at the top.
+// inbox lists open approvals, those that expire first at the top. The query says how many.
 func (v *visit) inbox() error {
-	cards, more, err := v.cards("")
+	shown := fewCards
+	if n, err := strconv.Atoi(v.r.FormValue("cards")); err == nil {
+		shown = min(max(n, fewCards), maxCards)
+	}
+	cards, more, err := v.cards("", shown)
 	if err != nil {
 		return err
 	}
-	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", "/live?of=inbox", inboxView{Cards: cards, More: more})
+	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more}
+	if more > 0 && shown < maxCards {
+		view.Next = min(shown+fewCards, maxCards)
+	}
+	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", "/live?of=inbox", view)
 }
 
-// cards returns the open approvals of a session, or of all.
-func (v *visit) cards(session string) (cards []card, more int, err error) {
+// cards returns the first open approvals of a session, or of all, and how many more there are.
+func (v *visit) cards(session string, limit int) (cards []card, more int, err error) {
 	var page struct {
 		Items  []protocol.Approval `json:"items"`
 		Cursor string              `json:"cursor"`
@@ -97,24 +111,31 @@ func (v *visit) cards(session string) (cards []card, more int, err error) {
 	slices.SortStableFunc(open, func(a, b protocol.Approval) int {
 		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), a.AskedAt.Compare(b.AskedAt), strings.Compare(a.ID, b.ID))
 	})
-	if len(open) > maxCards {
-		open, more = open[:maxCards], len(open)-maxCards
+	if len(open) > limit {
+		open, more = open[:limit], len(open)-limit
 	}
-	seen := v.views(open)
+	seen, decides := v.views(open), map[string]bool{}
 	for _, ap := range open {
-		cards = append(cards, v.card(ap, seen[ap.Session]))
+		may, known := decides[ap.Session]
+		if !known {
+			may = v.may(access.ApprovalDecide, ap.Session)
+			decides[ap.Session] = may
+		}
+		cards = append(cards, v.card(ap, seen[ap.Session], may))
 	}
 	return cards, more, nil
 }
 
-func (v *visit) card(ap protocol.Approval, of protocol.SessionView) card {
-	c := card{Approval: ap, Host: of.Host, Sandbox: of.Options["sandbox"], Decides: v.may(access.ApprovalDecide, ap.Session), Whole: !ap.Truncated, Key: newKey()}
+func (v *visit) card(ap protocol.Approval, of protocol.SessionView, decides bool) card {
+	ap.Host, ap.Sandbox = cmp.Or(ap.Host, of.Host), cmp.Or(ap.Sandbox, of.Options["sandbox"])
+	c := card{Approval: ap, Decides: decides, Whole: !ap.Truncated, Key: newKey()}
 	c.Keyed = c.HighRisk() && c.Open() && c.Decides && len(passkeyVisit{v}.usable()) > 0
 	return c
 }
 
-// views asks the sessions of approvals, several at a time. One that does not answer is left
-// out: its card is shown without its host.
+// views asks the sessions of approvals that do not say their host, several at a time: a worker of
+// an older version answered for them. One that does not answer is left out: its card is shown
+// without its host.
 func (v *visit) views(list []protocol.Approval) map[string]protocol.SessionView {
 	ctx, cancel := context.WithTimeout(v.r.Context(), 5*time.Second)
 	defer cancel()
@@ -124,7 +145,9 @@ func (v *visit) views(list []protocol.Approval) map[string]protocol.SessionView 
 	slots := make(chan struct{}, 8)
 	var ids []string
 	for _, ap := range list {
-		ids = append(ids, ap.Session)
+		if ap.Host == "" {
+			ids = append(ids, ap.Session)
+		}
 	}
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {
@@ -152,11 +175,8 @@ func (v *visit) readCard(id string) (card, error) {
 	if err := v.get("/v1/approvals/"+url.PathEscape(id), &ap); err != nil {
 		return card{}, err
 	}
-	var of protocol.SessionView
-	if err := v.get("/v1/sessions/"+url.PathEscape(session), &of); err != nil {
-		return card{}, err
-	}
-	c := v.card(ap, of)
+	of := v.views([]protocol.Approval{ap})[session]
+	c := v.card(ap, of, v.may(access.ApprovalDecide, session))
 	c.Alone = true
 	return c, nil
 }

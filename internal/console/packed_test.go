@@ -16,20 +16,7 @@ import (
 // TestAnInboxWith200ApprovalsIsSmall: 120 KB over the wire in all, with one request for each kind of
 // file. Each of the commands, digests and reasons is another one.
 func TestAnInboxWith200ApprovalsIsSmall(t *testing.T) {
-	var items []string
-	f := &fakeAPI{answers: map[string]string{}}
-	for i := range 200 {
-		word := func(n int) string {
-			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", i, n))
-			return hex.EncodeToString(sum[:])
-		}
-		session := fmt.Sprintf("session-%d", i)
-		items = append(items, fmt.Sprintf(`{"id":"%s.1","session":"%s","turn":1,"kind":"command","summary":"make %s","command":"cd /srv/%.8s && make %.12s && ./run --with %.16s","cwd":"/srv/%[4]s","reason":"to find out whether %.12[5]s holds","digest":"%[7]s","digest_check":"given","offered":["accept","accept_for_session","decline","cancel"],"state":"open","asked_at":"2026-01-01T00:%02d:00Z","expires_at":"2099-01-01T00:%02[8]d:00Z"}`,
-			session, session, word(1), word(2), word(3), word(4), word(5), i%60))
-		f.answers["GET /v1/sessions/"+session] = fmt.Sprintf(`{"id":%q,"state":"waiting","host":"web-%d","options":{"sandbox":"workspace-write"}}`, session, i%7)
-	}
-	f.answers["GET /v1/approvals"] = `{"items":[` + strings.Join(items, ",") + `]}`
-	c := newConsole(f)
+	c := newConsole(&fakeAPI{answers: manyApprovals(200)})
 	cookie := loggedIn(t, c, "ann")
 	total, kinds := 0, map[string]int{}
 	get := func(path string) string {
@@ -52,9 +39,15 @@ func TestAnInboxWith200ApprovalsIsSmall(t *testing.T) {
 		}
 		return string(raw)
 	}
-	page := get("/")
+	page := get("/?cards=200")
 	if n := strings.Count(page, `class="card `); n != 200 {
 		t.Fatalf("the inbox has %d cards", n)
+	}
+	for path, want := range map[string]int{"/": fewCards, "/?cards=60": 60, "/?cards=0": fewCards, "/?cards=100000": maxCards, "/?cards=many": fewCards} {
+		few := ask(c, "GET", path, cookie, nil).Body.String()
+		if n := strings.Count(few, `class="card `); n != want || !strings.Contains(few, "200 approvals wait") || strings.Contains(few, "data-more") != (want < 200) {
+			t.Errorf("%s has %d cards, want %d, and a link to more", path, n, want)
+		}
 	}
 	for _, m := range regexp.MustCompile(`(?:src|href)="(/assets/[^"]+)"`).FindAllStringSubmatch(page, -1) {
 		get(m[1])
@@ -68,6 +61,24 @@ func TestAnInboxWith200ApprovalsIsSmall(t *testing.T) {
 		t.Errorf("the inbox has %d bytes over the wire", total)
 	}
 	t.Logf("%d bytes over the wire, %d of HTML without compression, %d kinds", total, len(page), len(kinds))
+}
+
+// manyApprovals are answers of the API with n open approvals, each of a session of its own.
+func manyApprovals(n int) map[string]string {
+	var items []string
+	answers := map[string]string{}
+	for i := range n {
+		word := func(n int) string {
+			sum := sha256.Sum256(fmt.Appendf(nil, "%d %d", i, n))
+			return hex.EncodeToString(sum[:])
+		}
+		session := fmt.Sprintf("session-%d", i)
+		items = append(items, fmt.Sprintf(`{"id":"%s.1","session":"%s","turn":1,"kind":"command","summary":"make %s","command":"cd /srv/%.8s && make %.12s && ./run --with %.16s","cwd":"/srv/%[4]s","reason":"to find out whether %.12[5]s holds","digest":"%[7]s","digest_check":"given","offered":["accept","accept_for_session","decline","cancel"],"state":"open","asked_at":"2026-01-01T00:%02d:00Z","expires_at":"2099-01-01T00:%02[8]d:00Z"}`,
+			session, session, word(1), word(2), word(3), word(4), word(5), i%60))
+		answers["GET /v1/sessions/"+session] = fmt.Sprintf(`{"id":%q,"state":"waiting","host":"web-%d","options":{"sandbox":"workspace-write"}}`, session, i%7)
+	}
+	answers["GET /v1/approvals"] = `{"items":[` + strings.Join(items, ",") + `]}`
+	return answers
 }
 
 func TestWhoTakesNoGzipGetsNone(t *testing.T) {

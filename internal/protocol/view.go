@@ -280,9 +280,13 @@ const (
 
 // Approval is the Approval JSON of the command line.
 type Approval struct {
-	ID      string   `json:"id"`
-	Session string   `json:"session"`
-	Turn    int      `json:"turn"`
+	ID      string `json:"id"`
+	Session string `json:"session"`
+	Turn    int    `json:"turn"`
+	// Host and Sandbox say where and how confined it would happen. They are those of the session
+	// now; answers to queries have them.
+	Host    string   `json:"host,omitempty"`
+	Sandbox string   `json:"sandbox,omitempty"`
 	Kind    string   `json:"kind"`
 	Summary string   `json:"summary"`
 	Command string   `json:"command"`

@@ -91,7 +91,7 @@ func (s *session) listen(ctx workflow.Context) error {
 func (s *session) answerQueries(ctx workflow.Context) error {
 	return errors.Join(
 		workflow.SetQueryHandler(ctx, protocol.QueryState, func() (protocol.SessionView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(ctx, protocol.QueryApprovals, func() ([]protocol.Approval, error) { return s.approvals.approvalViews(), nil }),
+		workflow.SetQueryHandler(ctx, protocol.QueryApprovals, func() ([]protocol.Approval, error) { return s.views.placedApprovals(), nil }),
 		workflow.SetQueryHandler(ctx, protocol.QueryTurn, s.messages.findTurn),
 		workflow.SetQueryHandler(ctx, protocol.QueryPolicy, func() (protocol.PolicyTexts, error) {
 			return protocol.PolicyTexts{Session: s.opt.Policy, Seed: s.st.SeedPolicy}, nil

@@ -171,6 +171,15 @@ func (s *viewsPart) waitsFor() string {
 	return ""
 }
 
+// placedApprovals returns the approvals with the place where what they ask for would happen.
+func (s *viewsPart) placedApprovals() []protocol.Approval {
+	all := s.approvals.approvalViews()
+	for i := range all {
+		all[i].Host, all[i].Sandbox = s.hostName(), s.opt.Sandbox
+	}
+	return all
+}
+
 func (s *viewsPart) options() map[string]string {
 	o, sn := s.opt, s.opt.Snapshot
 	way, by := s.credentialWords()
@@ -272,7 +281,7 @@ func (s *viewsPart) view() protocol.SessionView {
 }
 
 func (s *viewsPart) detail() protocol.SessionDetail {
-	d := protocol.SessionDetail{View: s.view(), Approvals: s.approvals.approvalViews(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq, Taken: s.st.Requests}
+	d := protocol.SessionDetail{View: s.view(), Approvals: s.placedApprovals(), Turns: s.messages.turnViews(), Seq: s.st.Pump.Seq, Taken: s.st.Requests}
 	if s.st.Layout != nil {
 		d.Layout = *s.st.Layout
 	}

@@ -89,7 +89,22 @@ function again(f) {
   };
 }
 
-const refresh = again(async () => update(await get(location.href)));
+// The inbox has few cards at first, and more when the person comes to their end.
+let shows = location.href;
+const atEnd = new IntersectionObserver((seen) => {
+  const link = document.querySelector("[data-more]");
+  if (!link || !seen.some((s) => s.isIntersecting)) return;
+  shows = link.href;
+  refresh();
+});
+function watchEnd() {
+  atEnd.disconnect();
+  const link = document.querySelector("[data-more]");
+  if (link) atEnd.observe(link);
+}
+
+const refresh = again(async () => { update(await get(shows)); watchEnd(); });
+watchEnd();
 
 function follow(url) {
   const transcript = document.querySelector("[data-transcript]");
@@ -109,7 +124,7 @@ function follow(url) {
   // A browser connects again after a break, and not after an answer such as 401 or 503.
   const reopen = (why) => {
     setLost(why);
-    setTimeout(() => get(location.href).then(() => follow(url), (e) => reopen(e.message === "401" ? ended : lost)), 3000);
+    setTimeout(() => get(shows).then(() => follow(url), (e) => reopen(e.message === "401" ? ended : lost)), 3000);
   };
   events.onerror = () => (events.readyState === EventSource.CLOSED ? reopen(lost) : setLost(lost));
   events.addEventListener("stale", () => setLost("Fairlead does not answer: what you see may be old."));

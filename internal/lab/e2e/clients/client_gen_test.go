@@ -452,6 +452,7 @@ type Approval struct {
 	Earlier     *EarlierDecision `json:"earlier,omitempty"`
 	ExpiresAt   time.Time        `json:"expires_at"`
 	GrantRoot   *string          `json:"grant_root,omitempty"`
+	Host        *string          `json:"host,omitempty"`
 	Id          string           `json:"id"`
 	Kind        string           `json:"kind"`
 	Missing     *int64           `json:"missing,omitempty"`
@@ -461,6 +462,7 @@ type Approval struct {
 	Questions   *[]Question      `json:"questions"`
 	Reason      string           `json:"reason"`
 	Ruling      *Ruling          `json:"ruling,omitempty"`
+	Sandbox     *string          `json:"sandbox,omitempty"`
 	Server      *string          `json:"server,omitempty"`
 	Session     string           `json:"session"`
 	Signed      *bool            `json:"signed,omitempty"`

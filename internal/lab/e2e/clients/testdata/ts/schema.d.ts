@@ -1388,6 +1388,7 @@ export interface components {
             /** Format: date-time */
             expires_at: string;
             grant_root?: string;
+            host?: string;
             id: string;
             kind: string;
             /** Format: int64 */
@@ -1398,6 +1399,7 @@ export interface components {
             questions: components["schemas"]["Question"][] | null;
             reason: string;
             ruling?: components["schemas"]["Ruling"];
+            sandbox?: string;
             server?: string;
             session: string;
             signed?: boolean;
