@@ -1,6 +1,7 @@
 package gateways
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -69,6 +70,7 @@ type Gate struct {
 	host    hostexec.Host
 	key     lingering
 	seed    string
+	tenant  string
 	forward *hostexec.Forward
 	gateway *gateway.Gateway
 	tokens  *gateway.Tokens
@@ -123,7 +125,7 @@ func Open(ctx context.Context, s *site.Site, h hostexec.Host, in Opening) (*Gate
 	if err != nil {
 		return nil, kit.BadInput("seed %s: %w", in.Seed.Name, err)
 	}
-	g := &Gate{site: s, host: h, key: key, seed: in.Seed.Name, tokens: &gateway.Tokens{}, again: make(chan struct{}, 1),
+	g := &Gate{site: s, host: h, key: key, seed: in.Seed.Name, tenant: cmp.Or(in.Tenant, protocol.DefaultTenant), tokens: &gateway.Tokens{}, again: make(chan struct{}, 1),
 		file: seeds.TokenFile(in.Layout.CodexHome), fence: fence, hide: in.Hide, lost: in.Lost, meter: newMeter(s, in), keeping: make(chan struct{}, mostKeeping), strangers: strangers{tell: s.Stranger, host: h.Name()}}
 	var meter gateway.Meter
 	if g.meter != nil {
@@ -277,12 +279,14 @@ func (g *Gate) Close() {
 
 // record counts a request.
 func (g *Gate) record(o gateway.Outcome) {
-	g.mu.Lock()
-	add(&g.use, o)
+	var money protocol.Money
 	if n := o.Usage; n != nil {
 		price, _ := g.site.Tariff().Prices.Of(o.Asked)
-		g.use.Money += price.Of(n.Input, n.Cached, n.Output)
+		money = price.Of(n.Input, n.Cached, n.Output)
 	}
+	g.mu.Lock()
+	add(&g.use, o)
+	g.use.Money += money
 	g.mu.Unlock()
 	if o.Kind == gateway.KindRefused {
 		if r, due := g.strangers.refused(g.key.session, o, g.site.Now()); due {
@@ -293,7 +297,7 @@ func (g *Gate) record(o gateway.Outcome) {
 		}
 	}
 	if g.site.Asked != nil {
-		g.site.Asked(o)
+		g.site.Asked(site.ModelRequest{Outcome: o, Seed: g.seed, Tenant: g.tenant, Money: money})
 	}
 }
 

@@ -102,7 +102,7 @@ type Deps struct {
 	// of host and worker is part of it.
 	Lag func(time.Duration)
 	// Asked, if set, gets each request that a model gateway has served.
-	Asked func(gateway.Outcome)
+	Asked func(ModelRequest)
 	// Egress bounds what sessions may ask to reach; the zero value permits nothing.
 	Egress Egress
 	// Carried, if set, gets each connection that programs of sessions asked for, once it has ended.
@@ -118,6 +118,13 @@ type Deps struct {
 	Tariff func() spend.Tariff
 	// Now defaults to time.Now.
 	Now func() time.Time
+}
+
+// A ModelRequest is a request that a model gateway has served.
+type ModelRequest struct {
+	gateway.Outcome
+	Seed, Tenant string
+	Money        protocol.Money // what it cost by the prices of this worker
 }
 
 // NewSite makes the site of a worker.

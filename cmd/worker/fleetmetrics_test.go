@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
@@ -11,10 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/cmd/internal/apiflows"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows/newer"
 )
@@ -136,7 +139,8 @@ func TestMetricsAreServedAsTheyAreDefined(t *testing.T) {
 	}
 	pump := begin("RunPump")
 	begin("CheckHost")("unreachable")
-	asked(gateway.Outcome{Kind: gateway.KindCompleted, Attempts: 3, Rebuilt: "its end", FirstByte: time.Second, Usage: &gateway.Usage{Input: 5, Output: 7}})
+	asked(site.ModelRequest{Seed: "team", Tenant: "default", Money: 2_500_000,
+		Outcome: gateway.Outcome{Kind: gateway.KindCompleted, Attempts: 3, Rebuilt: "its end", FirstByte: time.Second, Total: 2 * time.Second, Usage: &gateway.Usage{Input: 5, Output: 7}}})
 	m.sdk()
 	m.stored()(store.AskedOK)
 	if got := seriesOf(t, m.shared.registry); got["fairlead_refused_signals{}"] != 0 || len(got) < 20 {
@@ -150,7 +154,8 @@ func TestMetricsAreServedAsTheyAreDefined(t *testing.T) {
 		"fairlead_ssh_dials_total{outcome=ok}": 1, "fairlead_ssh_dials_total{outcome=auth}": 1, "fairlead_ssh_dials_total{outcome=host_key}": 1,
 		"fairlead_ssh_dials_total{outcome=flood}": 1, "fairlead_ssh_dials_total{outcome=unreachable}": 1,
 		"fairlead_model_retries_total{}": 2, "fairlead_model_rebuilt_total{}": 1, "fairlead_model_tokens_total{direction=input,estimated=false}": 5,
-		"fairlead_refused_signals{}": 1, "fairlead_left_to_newer{kind=activity}": 1, "fairlead_left_to_newer{kind=workflow}": 0,
+		"fairlead_model_money_total{seed=team,tenant=default}": 2.5,
+		"fairlead_refused_signals{}":                           1, "fairlead_left_to_newer{kind=activity}": 1, "fairlead_left_to_newer{kind=workflow}": 0,
 		"fairlead_store_requests_total{outcome=ok}": 1, "fairlead_store_requests_total{outcome=unreachable}": 0, "fairlead_model_requests_total{outcome=auth}": 0,
 	} {
 		if v, ok := got[name]; !ok || v != want {
@@ -162,5 +167,27 @@ func TestMetricsAreServedAsTheyAreDefined(t *testing.T) {
 	}
 	for name := range got {
 		defined(name[:strings.Index(name, "{")]) // panics if it is not
+	}
+}
+
+// Whoever may make seeds does not make Prometheus keep a series for each of them.
+func TestTheSeriesOfMoneyAreBounded(t *testing.T) {
+	m := &metrics{shared: &shared{registry: prometheus.NewRegistry(), series: map[string]*series{}}}
+	asked := m.asked()
+	for i := range 3 * mostNames {
+		asked(site.ModelRequest{Seed: fmt.Sprintf("s%d", i), Tenant: "default", Money: protocol.Unit})
+	}
+	asked(site.ModelRequest{Seed: "s0", Tenant: "default", Money: protocol.Unit})
+	n, sum, all := 0, 0.0, seriesOf(t, m.shared.registry)
+	for name, value := range all {
+		if strings.HasPrefix(name, "fairlead_model_money_total{") {
+			n, sum = n+1, sum+value
+		}
+	}
+	if n != mostNames+1 || sum != 3*mostNames+1 {
+		t.Errorf("%d series with %v in all", n, sum)
+	}
+	if first, rest := all["fairlead_model_money_total{seed=s0,tenant=default}"], all["fairlead_model_money_total{seed=_other,tenant=default}"]; first != 2 || rest != 2*mostNames {
+		t.Errorf("%v for the first seed, %v for those without a label of their own", first, rest)
 	}
 }

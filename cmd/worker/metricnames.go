@@ -9,7 +9,8 @@ type definition struct {
 }
 
 // definitions are all metrics of a worker beside those of Temporal's SDK, of Go and of the process.
-// Each label takes few values: no name of a session, of a host or of a person is one.
+// Each label takes few values: no name of a session, of a host or of a person is one, and of seeds and
+// tenants a bounded number.
 var definitions = []definition{
 	{"fairlead_build_info", "gauge", []string{"version", "codex", "zone"}, "Always 1; the labels say what runs."},
 	{"fairlead_ready", "gauge", nil, "1 while the worker takes work."},
@@ -33,9 +34,11 @@ var definitions = []definition{
 	{"fairlead_model_fallbacks_total", "counter", nil, "Requests to model gateways that did not go to the first provider of their seed."},
 	{"fairlead_model_rebuilt_total", "counter", nil, "Answers of providers to which a model gateway added a part."},
 	{"fairlead_model_tokens_total", "counter", []string{"direction", "estimated"}, "Tokens of requests to model gateways; estimated if the provider did not tell."},
+	{"fairlead_model_money_total", "counter", []string{"seed", "tenant"}, "What requests to model gateways cost by the prices of the configuration, in its currency. A worker names the first 100 seeds and the first 100 tenants that it sees; the others are `_other`."},
 	{"fairlead_egress_connections_total", "counter", []string{"outcome"}, "Connections that programs of sessions asked for through the worker, by how they ended."},
 	{"fairlead_egress_bytes_total", "counter", []string{"direction"}, "Bytes that programs of sessions sent and received through the worker."},
 	{"fairlead_model_first_byte_seconds", "histogram", nil, "From codex's request at a model gateway to the first byte for codex."},
+	{"fairlead_model_total_seconds", "histogram", nil, "From codex's request at a model gateway to the end of the answer, of requests whose answer began."},
 
 	{"fairlead_fleet_age_seconds", "gauge", nil, "Age of the numbers of the whole namespace that this worker gives."},
 	{"fairlead_fleet_failures_total", "counter", nil, "Times when this worker could not learn all numbers of the namespace."},

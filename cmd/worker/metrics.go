@@ -20,11 +20,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"go.temporal.io/sdk/client"
 
+	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/config"
 	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/payload"
+	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/internal/store"
 	"fairlead.dev/fairlead/workflows/newer"
 )
@@ -241,12 +243,15 @@ func dialOutcome(err error) string {
 }
 
 // asked returns a function that counts what model gateways do.
-func (m *metrics) asked() func(gateway.Outcome) {
+func (m *metrics) asked() func(site.ModelRequest) {
 	requests, tokens := m.counter("fairlead_model_requests_total", gateway.Kinds()...), m.counter("fairlead_model_tokens_total")
 	retries, rebuilt := m.counter("fairlead_model_retries_total").WithLabelValues(), m.counter("fairlead_model_rebuilt_total").WithLabelValues()
 	fellBack := m.counter("fairlead_model_fallbacks_total").WithLabelValues()
 	first := m.histogram("fairlead_model_first_byte_seconds", 0.05, 0.1, 0.3, 0.5, 1, 2, 5, 10, 30, 60)
-	return func(o gateway.Outcome) {
+	total := m.histogram("fairlead_model_total_seconds", 0.1, 0.3, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+	money := m.counter("fairlead_model_money_total")
+	var seeds, tenants names
+	return func(o site.ModelRequest) {
 		requests.WithLabelValues(string(o.Kind)).Inc()
 		retries.Add(float64(max(0, o.Attempts-1)))
 		if o.Rebuilt != "" {
@@ -262,8 +267,41 @@ func (m *metrics) asked() func(gateway.Outcome) {
 		}
 		if o.FirstByte > 0 {
 			first.Observe(o.FirstByte.Seconds())
+			total.Observe(o.Total.Seconds())
+		}
+		if o.Money > 0 {
+			money.WithLabelValues(seeds.label(o.Seed), tenants.label(o.Tenant)).Add(float64(o.Money) / float64(protocol.Unit))
 		}
 	}
+}
+
+const (
+	// mostNames bounds the values of a label with names that people choose.
+	mostNames = 100
+	// otherNames is no name of a seed or of a tenant.
+	otherNames = "_other"
+)
+
+// names are the values of a label: the first names that this worker sees, and otherNames for all
+// further ones. It is safe for concurrent use.
+type names struct {
+	mu   sync.Mutex
+	seen map[string]bool // guarded by mu
+}
+
+func (n *names) label(name string) string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	switch {
+	case n.seen[name]:
+	case len(n.seen) >= mostNames:
+		return otherNames
+	case n.seen == nil:
+		n.seen = map[string]bool{name: true}
+	default:
+		n.seen[name] = true
+	}
+	return name
 }
 
 // carried returns a function that counts what programs of sessions reach through the worker.

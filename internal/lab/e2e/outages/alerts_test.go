@@ -21,7 +21,7 @@ import (
 var faulty = []string{"FairleadApprovalWaits", "FairleadHostKeyRefused", "FairleadHostUnhealthy", "FairleadNotificationRulesBroken", "FairleadQueueWaits", "FairleadSeedUnhealthy", "FairleadStoreFails"}
 
 // eventual are metrics that begin with an event, or need something that the test's stack has not.
-var eventual = []string{"fairlead_model_tokens_total", "fairlead_access_file_broken", "temporal_workflow_task_execution_failed"}
+var eventual = []string{"fairlead_model_tokens_total", "fairlead_model_money_total", "fairlead_access_file_broken", "temporal_workflow_task_execution_failed"}
 
 // Real faults last, and the alerts on what the real worker serves fire. The faults are mended, and
 // the alerts clear.
