@@ -20,7 +20,7 @@ var gatewayKinds = map[string]string{
 }
 
 // gatewayBudgets maps the gateway's kinds of used-up budgets to whose they are.
-var gatewayBudgets = map[string]string{"budget": protocol.BudgetOfSession, "seed_budget": protocol.BudgetOfSeed, "tenant_budget": protocol.BudgetOfTenant}
+var gatewayBudgets = map[string]string{"budget": protocol.BudgetOfSession, "token_budget": protocol.BudgetOfTokens, "seed_budget": protocol.BudgetOfSeed, "tenant_budget": protocol.BudgetOfTenant}
 
 // budgetEnds is before the time at which the period of a budget ends.
 const (

@@ -65,6 +65,8 @@ func budgetSummary(r *protocol.Request) string {
 		return "go on with the turn that a budget has ended"
 	case b.Raised > 0:
 		return fmt.Sprintf("let the session spend %s instead of %s, and go on with its turn", b.Raised, b.Limit)
+	case b.RaisedTokens > 0:
+		return fmt.Sprintf("let the session use %d tokens instead of %d, and go on with its turn", b.RaisedTokens, b.LimitTokens)
 	}
 	return "try to go on with the turn that the budget of the " + escape.Text(b.Of) + " has ended"
 }

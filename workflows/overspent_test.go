@@ -90,6 +90,45 @@ func TestATurnOverABudgetPausesUntilItIsRaised(t *testing.T) {
 	}
 }
 
+func TestATurnOverABudgetInTokensPausesUntilItIsRaised(t *testing.T) {
+	more := int64(8000)
+	for name, c := range map[string]struct {
+		raise func(w *world, a *protocol.Approval)
+		limit int64
+	}{
+		"accepted": {func(w *world, a *protocol.Approval) {
+			w.takes(w.send(protocol.SignalDecide, protocol.Decide{Approval: a.ID, Digest: a.Digest, Outcome: "accept", By: "ann"}))
+		}, 10_000},
+		"set": {func(w *world, _ *protocol.Approval) {
+			w.takes(w.send(protocol.SignalBudget, protocol.Budget{Tokens: &more, By: "ann"}))
+		}, more},
+	} {
+		w := newWorld(t)
+		w.fake.pumps = []pumpFunc{spends(protocol.BudgetOfTokens, false, time.Time{}), endsTurn("completed", "done")}
+		w.at(time.Second, func() { w.send(protocol.SignalMessage, hello("m1")) })
+		w.at(2*time.Hour, func() {
+			a := budgetAsked(w)
+			if a == nil || !strings.Contains(a.Summary, "use 10000 tokens instead of 5000") {
+				t.Fatalf("%s: asked %+v", name, a)
+			}
+			if err := conversation.Verify(a.Request()); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			c.raise(w, a)
+		})
+		w.at(3*time.Hour, func() {
+			turns, v := turnsOf(w), w.view()
+			if len(turns) != 2 || turns[1].FinalText != "done" || v.Limit != nil || v.Budget.Tokens.Limit != c.limit {
+				t.Errorf("%s: turns %+v, session %+v, budget %+v", name, turns, v, v.Budget)
+			}
+			w.send(protocol.SignalClose, protocol.Close{})
+		})
+		opt := dear
+		opt.Bounds, opt.Expiry = protocol.Bounds{Tokens: 5000}, 100*time.Hour
+		w.start(opt)
+	}
+}
+
 func TestADeclineOrAnExpiryLeavesAPausedTurnWaiting(t *testing.T) {
 	for _, how := range []string{"declined", "expired"} {
 		w := newWorld(t)

@@ -42,6 +42,33 @@ type meter struct {
 	counts  bool           // something was counted for the session
 	minute  int64          // since 1970, in which the session began its newest request
 	begun   int64          // the session's requests in that minute
+	tokens  tokens
+}
+
+// tokens are those of a session. Its bound needs no store, because a session has one worker at a time:
+// what it has used is what codex has told, and what this worker's gateway has counted since.
+type tokens struct{ limit, used, held int64 }
+
+// hold keeps tokens for a request that holds some.
+func (m *meter) hold(some, to int64) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	t := &m.tokens
+	if to > some && t.limit > 0 && t.used+t.held-some+to > t.limit {
+		return &gateway.BudgetError{Kind: gateway.KindTokenBudget, Message: fmt.Sprintf("the session has used %d of the %d tokens that it may use, and this request needs more than the rest", t.used, t.limit)}
+	}
+	t.held += to - some
+	return nil
+}
+
+// told takes what codex says that the session has used.
+func (m *meter) told(used int64) {
+	if m == nil {
+		return
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.tokens.used = max(m.tokens.used, used)
 }
 
 // newMeter returns nil if this worker counts nothing.
@@ -63,6 +90,7 @@ func (m *meter) change(in Opening) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.session, m.limit = spend.Account{Kind: spend.Session, Name: in.Account}, in.Money
+	m.tokens.limit, m.tokens.used = in.Tokens, max(m.tokens.used, in.Used)
 }
 
 // accounts returns what bounds the session now: a budget may change while the session runs.
@@ -93,6 +121,7 @@ type holds struct {
 	price spend.Price
 	model string
 	all   []held
+	own   int64 // of the session's tokens
 }
 
 type held struct {
@@ -182,6 +211,9 @@ func (m *meter) begin(ctx context.Context, model string, expected gateway.Usage)
 			h.End(gateway.Usage{})
 		}
 	}()
+	if err := h.holdOwn(expected); err != nil {
+		return nil, err
+	}
 	for _, b := range m.accounts(tariff) {
 		if b.limits.Money > 0 && !known && !tariff.Unpriced {
 			return nil, &gateway.BudgetError{Kind: kinds[b.account.Kind], Message: fmt.Sprintf("the %s has a budget in money, and model %q has no price (models.prices in the configuration of the workers)", b.account.Kind, model)}
@@ -226,8 +258,20 @@ func (h *holds) cost(u gateway.Usage) spend.Amount {
 	return spend.Amount{Tokens: u.Input + u.Output, Money: h.price.Of(u.Input, u.Cached, u.Output)}
 }
 
+func (h *holds) holdOwn(u gateway.Usage) error {
+	to := max(h.own, u.Input+u.Output)
+	if err := h.m.hold(h.own, to); err != nil {
+		return err
+	}
+	h.own = to
+	return nil
+}
+
 // Grow implements gateway.Running.
 func (h *holds) Grow(ctx context.Context, sofar gateway.Usage) error {
+	if err := h.holdOwn(sofar); err != nil {
+		return err
+	}
 	for i := range h.all {
 		one := &h.all[i]
 		if one.late {
@@ -261,6 +305,11 @@ func (h *held) grow(ctx context.Context, to spend.Amount) error {
 
 // End implements gateway.Running.
 func (h *holds) End(used gateway.Usage) {
+	h.m.mu.Lock()
+	h.m.tokens.held -= h.own
+	h.m.tokens.used += used.Input + used.Output
+	h.m.mu.Unlock()
+	h.own = 0
 	for _, one := range h.all {
 		one.Hold.End(one.part(h.cost(used)))
 	}

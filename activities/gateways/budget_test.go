@@ -208,3 +208,52 @@ func TestABudgetThatIsRaisedCountsInSessionsThatRun(t *testing.T) {
 		t.Errorf("after the budget was raised: %v", err)
 	}
 }
+
+func TestTheTokensOfASessionAreBoundedBeforeARequestAndWithinAStream(t *testing.T) {
+	t.Parallel()
+	m := meterOf(&deadStore{}, spend.Tariff{}, 0) // the bound needs no store
+	m.change(Opening{Account: "abc", Tokens: 10_000, Used: 3000})
+	over := func(what string, err error, used string) {
+		t.Helper()
+		var e *gateway.BudgetError
+		if !errors.As(err, &e) || e.Kind != gateway.KindTokenBudget || !strings.Contains(e.Message, "has used "+used+" of the 10000 tokens") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	r, err := m.Begin(t.Context(), "m1", some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := m.Begin(t.Context(), "m1", some)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Grow(t.Context(), gateway.Usage{Input: 1000, Output: 4000}); err != nil {
+		t.Errorf("a stream within the budget: %v", err)
+	}
+	over("a stream beside another request", r.Grow(t.Context(), gateway.Usage{Input: 1000, Output: 4001}), "3000")
+	other.End(gateway.Usage{})
+	if err := r.Grow(t.Context(), gateway.Usage{Input: 1000, Output: 6000}); err != nil {
+		t.Errorf("after the other request had ended: %v", err)
+	}
+	r.End(gateway.Usage{Input: 1000, Output: 4500})
+	over("a request", last(m.Begin(t.Context(), "m1", some)), "8500")
+
+	// codex counts the same request, and then the next pump.
+	m.told(8500)
+	m.change(Opening{Account: "abc", Tokens: 10_000, Used: 8500})
+	r, err = m.Begin(t.Context(), "m1", gateway.Usage{Input: 500, Output: 1000})
+	if err != nil {
+		t.Fatalf("a request that needs the rest: %v", err)
+	}
+	r.End(gateway.Usage{})
+	m.told(9000)
+	over("after codex has told of more", last(m.Begin(t.Context(), "m1", gateway.Usage{Input: 500, Output: 1000})), "9000")
+	m.change(Opening{Account: "abc", Tokens: 20_000, Used: 9000})
+	if r, err = m.Begin(t.Context(), "m1", some); err != nil {
+		t.Fatalf("with a higher budget: %v", err)
+	}
+	r.End(gateway.Usage{})
+}
+
+func last(_ gateway.Running, err error) error { return err }

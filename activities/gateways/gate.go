@@ -55,6 +55,9 @@ type Opening struct {
 	// counted. Money bounds what the session may spend; 0 means no bound.
 	Account string
 	Money   protocol.Money
+	// Tokens bounds what the session may use of tokens; 0 means no bound. Used is what it has used, as
+	// codex told before the pump.
+	Tokens, Used int64
 	// Egress are the rules of what programs of the session may reach.
 	Egress []string
 	// Lost is called once if the port is closed for good while the Gate is open.
@@ -298,6 +301,13 @@ func (g *Gate) record(o gateway.Outcome) {
 	}
 	if g.site.Asked != nil {
 		g.site.Asked(site.ModelRequest{Outcome: o, Seed: g.seed, Tenant: g.tenant, Money: money})
+	}
+}
+
+// Told takes the tokens that the session has used, as codex tells.
+func (g *Gate) Told(tokens int64) {
+	if g != nil {
+		g.meter.told(tokens)
 	}
 }
 

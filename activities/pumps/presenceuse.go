@@ -5,6 +5,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
+// tokensOf returns what a budget in tokens counts.
+func tokensOf(u protocol.Usage) int64 { return u.Input + u.Output }
+
 func useOf(st conversation.PumpState) *protocol.Use {
 	return &protocol.Use{Usage: st.Usage, TurnUsage: st.TurnUsage, Context: st.Context, RateLimits: st.RateLimits}
 }

@@ -280,7 +280,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 		Zone:    hosts.ZoneOf(held, h, s.Logger),
 		Before:  notices.Before(held),
 		Lost:    func(l conversation.Lost) { lost = &l },
-		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: here.used, Fresh: fresh(s),
+		Settled: here.settled, Moved: func(p conversation.Place) { here.moved(p); a.reports.moved(p.Progress) }, Used: func(u conversation.Use) { gate.Told(tokensOf(u.Usage)); here.used(u) }, Fresh: fresh(s),
 	})
 	if err == nil && res.Reason == conversation.TimedOut {
 		res.Problem = explainTimeout(held, s, in, hide.Pump, res.Problem)
@@ -355,7 +355,7 @@ func openGate(ctx context.Context, s *site.Site, h hostexec.Host, in RunPumpInpu
 		return nil, nil
 	}
 	return gateways.Open(ctx, s, h, gateways.Opening{Claim: in.Claim, Layout: in.Layout, Seed: in.Seed, Attempt: a.N, Hide: hide, Lost: lost,
-		Tenant: in.Tenant, Account: in.Account, Money: in.Pump.Limits.Budget.Money, Egress: in.Egress})
+		Tenant: in.Tenant, Account: in.Account, Money: in.Pump.Limits.Budget.Money, Tokens: in.Pump.Limits.Budget.Tokens, Used: tokensOf(in.Pump.State.Usage), Egress: in.Egress})
 }
 
 func movesOn(err error) bool {

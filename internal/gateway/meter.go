@@ -31,7 +31,7 @@ type Running interface {
 
 // A BudgetError says that a budget does not permit a request.
 type BudgetError struct {
-	Kind    Kind // KindBudget, KindSeedBudget or KindTenantBudget
+	Kind    Kind // KindBudget, KindTokenBudget, KindSeedBudget or KindTenantBudget
 	Message string
 }
 

@@ -26,9 +26,10 @@ const (
 	KindGone       Kind = "client_gone"   // codex went away
 	KindRefused    Kind = "refused_token" // without a valid token; nobody was asked
 	KindRejected   Kind = "rejected"      // the request was beyond a bound; nobody was asked
-	// A budget of the session, the seed or the tenant does not permit the request, or its stream
-	// no longer.
+	// A budget of the session (in money, or in tokens), the seed or the tenant does not permit the
+	// request, or its stream no longer.
 	KindBudget       Kind = "budget"
+	KindTokenBudget  Kind = "token_budget"
 	KindSeedBudget   Kind = "seed_budget"
 	KindTenantBudget Kind = "tenant_budget"
 )
@@ -37,7 +38,7 @@ const (
 func Kinds() []string {
 	var all []string
 	for _, k := range []Kind{KindCompleted, KindIncomplete, KindFailed, KindRateLimit, KindUsageLimit, KindContext, KindBadRequest, KindAuth, KindCut,
-		KindGarbage, KindIdle, KindTimeout, KindUnreached, KindGone, KindRefused, KindRejected, KindBudget, KindSeedBudget, KindTenantBudget} {
+		KindGarbage, KindIdle, KindTimeout, KindUnreached, KindGone, KindRefused, KindRejected, KindBudget, KindTokenBudget, KindSeedBudget, KindTenantBudget} {
 		all = append(all, string(k))
 	}
 	return all

@@ -171,7 +171,7 @@ func (x *exchange) finish(r result) {
 	case r.kind == KindAuth:
 		// codex would repeat a 401 with another token of the session.
 		x.refuse(http.StatusBadRequest, KindAuth, "the provider "+x.out.Upstream+" refuses the key of this session's seed: "+x.clean(r.message))
-	case r.kind == KindBudget, r.kind == KindSeedBudget, r.kind == KindTenantBudget:
+	case r.kind == KindBudget, r.kind == KindTokenBudget, r.kind == KindSeedBudget, r.kind == KindTenantBudget:
 		x.refusal(r)
 	case r.body != nil:
 		x.g.copyAnswered(x.w.Header(), r.header)

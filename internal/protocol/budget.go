@@ -4,7 +4,8 @@ import "encoding/json"
 
 // Whose budget a Problem is about.
 const (
-	BudgetOfSession = "session"
+	BudgetOfSession = "session" // in money
+	BudgetOfTokens  = "tokens" // of the session
 	BudgetOfSeed    = "seed"
 	BudgetOfTenant  = "tenant"
 )
@@ -18,6 +19,9 @@ type BudgetAsked struct {
 	// raise the budget of a seed or a tenant: the turn only tries again.
 	Limit  Money `json:"limit,omitempty"`
 	Raised Money `json:"raised,omitempty"`
+	// LimitTokens and RaisedTokens are the same of a session's budget in tokens.
+	LimitTokens  int64 `json:"limit_tokens,omitempty"`
+	RaisedTokens int64 `json:"raised_tokens,omitempty"`
 }
 
 // AskedBudget reads the Args of a request of KindBudget.

@@ -35,6 +35,7 @@ type boundState struct {
 	BudgetNews bool                   `json:"budget_news,omitempty"` // the attached pump does not know the newest bounds
 	// MoneyStep is by how much an accept raises the bound on money: what a person gave last.
 	MoneyStep protocol.Money `json:"money_step,omitempty"`
+	TokenStep int64          `json:"token_step,omitempty"` // likewise of the bound on tokens
 }
 
 func givenBounds(b protocol.Budget) []struct {
@@ -112,6 +113,9 @@ func (s *boundsPart) takeBudget(b protocol.Budget) (protocol.SessionView, error)
 	s.noteBudget(b.By)
 	if b.Money != nil {
 		s.st.MoneyStep = *b.Money
+	}
+	if b.Tokens != nil && s.credentials() == protocol.CredentialsGateway {
+		s.st.TokenStep = *b.Tokens
 	}
 	if s.pauses() && (b.Money != nil || s.st.Limit.Of != protocol.BudgetOfSession) {
 		s.goOn()

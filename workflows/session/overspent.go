@@ -29,6 +29,8 @@ const (
 	MaxBudgetTries = 4
 	// soonAfter is well below the shortest period of a budget.
 	soonAfter = 12 * time.Hour
+	// mostTokens bounds what accepts raise a budget in tokens to.
+	mostTokens = 1 << 62
 )
 
 // budgetMet handles a turn that the model gateway ended for a budget.
@@ -78,6 +80,12 @@ func (s *boundsPart) asksForMore() {
 		}
 		args.Limit, args.Raised = s.opt.Bounds.Money, min(s.opt.Bounds.Money+s.st.MoneyStep, protocol.MostMoney)
 	}
+	if n := s.opt.Bounds.Tokens; l.Of == protocol.BudgetOfTokens && n > 0 {
+		if s.st.TokenStep == 0 {
+			s.st.TokenStep = n
+		}
+		args.LimitTokens, args.RaisedTokens = n, min(n, mostTokens-s.st.TokenStep)+s.st.TokenStep
+	}
 	//workflowcheck:ignore // JSON of a struct is a pure function
 	text, err := json.Marshal(args)
 	if err != nil {
@@ -111,6 +119,10 @@ func (s *boundsPart) moreDecided(a *approvalState, d protocol.Decision) {
 	err := json.Unmarshal([]byte(a.Request.Args), &asked)
 	if err == nil && asked.Raised > s.opt.Bounds.Money && s.opt.Bounds.Money > 0 {
 		s.opt.Bounds.Money = asked.Raised
+		s.noteBudget(d.By)
+	}
+	if err == nil && asked.RaisedTokens > s.opt.Bounds.Tokens && s.opt.Bounds.Tokens > 0 {
+		s.opt.Bounds.Tokens = asked.RaisedTokens
 		s.noteBudget(d.By)
 	}
 	s.goOn()

@@ -130,10 +130,34 @@ func TestAStreamIsEndedWhereItsBudgetEnds(t *testing.T) {
 	if n := failedTurns(t, id); n != 1 {
 		t.Errorf("%d turns have failed", n)
 	}
+	endsBudgetOfTokens(t, v.Gateway.Input)
 	e2e.OK(t, "session", "interrupt", id)
 	e2e.Until(t, "the pause to end", func() (bool, error) { return e2e.Show(t, id).State == protocol.Idle, nil })
 	if r := e2e.Exits(t, 6, "approval", "accept", a.ID, "--digest", a.Digest); !strings.Contains(r.Stderr, "waits no more") {
 		t.Errorf("it said %q", r.Stderr)
+	}
+}
+
+// endsBudgetOfTokens has the same model say too much for a budget in tokens. asked is what its
+// request puts in.
+func endsBudgetOfTokens(t *testing.T, asked int64) {
+	t.Helper()
+	const id = "verbose"
+	limit := asked + 6000
+	e2e.OK(t, "session", "start", "--host", "talkative-host", "--seed", "talkative-key", "--credentials", "gateway", "--budget", fmt.Sprintf("tokens=%d", limit), "--id", id,
+		"--approval-policy", "never")
+	ended(t, id)
+	e2e.Send(t, id, "say more than the budget allows")
+	v, a := paused(t, id)
+	if g := v.Gateway; g == nil || g.LastKind != "token_budget" || g.Requests != 1 || g.Estimated != 1 || g.Output < 4000 || g.Output > 8000 {
+		t.Errorf("the gateway did %+v", g)
+	}
+	if !strings.Contains(a.Summary, fmt.Sprintf("use %d tokens instead of %d", 2*limit, limit)) || !strings.Contains(a.Reason, fmt.Sprintf("of the %d tokens", limit)) {
+		t.Errorf("asked %q, because %q", a.Summary, a.Reason)
+	}
+	e2e.OK(t, "session", "set", id, "--budget", "tokens=1000000")
+	if v := e2e.Ended(t, id, 2); v.Turn.Status != "completed" {
+		t.Errorf("turn %+v, budget %+v, error %+v", v.Turn, v.Budget, v.Error)
 	}
 }
 
