@@ -1,11 +1,14 @@
 package fleet
 
 import (
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab/e2e"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -97,4 +100,44 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 	if r := e2e.Exits(t, 6, "session", "send", "ttl-idle", "hello"); !strings.Contains(r.Stderr, "it is closed") {
 		t.Errorf("ctl says %q", r.Stderr)
 	}
+}
+
+// A host that answers everything with bytes without an end is quarantined for that, and no worker
+// ends of it. A check after it answers again ends the quarantine.
+func TestAHostThatFloodsIsQuarantinedAndNoWorkerEnds(t *testing.T) {
+	sent := filepath.Join(t.TempDir(), "sent")
+	if err := os.WriteFile(sent, []byte("cat /dev/zero"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h := hosttest.Options{Root: filepath.Join(e2e.Lab.Dir, "host-flood-1"), Config: []string{"ForceCommand if test -e " + sent + "; then sh " + sent + "; else sh -c \"$SSH_ORIGINAL_COMMAND\"; fi"}}
+	if _, err := e2e.Lab.AddHost(e2e.Within(t), "flood-1", h, "--label", "flood=1"); err != nil {
+		t.Fatal(err)
+	}
+	pid := e2e.WorkerPID(t)
+	r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "check", "flood-1")
+	if r.Code == 0 || !strings.Contains(r.Stderr, protocol.ErrTypeHostFlood) && !strings.Contains(r.Stderr, "sends") {
+		t.Errorf("the check says %v", r)
+	}
+	var v protocol.HostView
+	e2e.Until(t, "the quarantine", func() (bool, error) {
+		v = protocol.HostView{}
+		err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", "flood-1")
+		return err == nil && v.State == protocol.HealthQuarantined, err
+	})
+	if v.Health == nil || v.Health.Kind != protocol.ErrTypeHostFlood {
+		t.Errorf("the host is %+v", v.Health)
+	}
+	if now := e2e.WorkerPID(t); now != pid {
+		t.Errorf("worker %d is now worker %d", pid, now)
+	}
+	if err := os.Remove(sent); err != nil {
+		t.Fatal(err)
+	}
+	e2e.OK(t, "host", "check", "flood-1")
+	e2e.Until(t, "the end of the quarantine", func() (bool, error) {
+		v = protocol.HostView{}
+		err := e2e.Lab.JSON(e2e.Within(t), &v, "host", "show", "flood-1")
+		return err == nil && v.Health == nil, err
+	})
+	e2e.OK(t, "host", "remove", "flood-1")
 }
