@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -99,8 +100,9 @@ func fetchCommand(a *core.App) *cobra.Command {
 		Long: `Brings files and folders of the work folder here, while the session is on a host. What a link
 leads to outside of the work folder is not given, nor a file with a known credential in it.
 Files get the names that you asked for; of an absolute path, the last element. A file that exists
-here is not overwritten (exit 6), unless --force is given. Nothing is written unless all of it
-came. More than one file is of one moment: while a turn runs, or where one began meanwhile, that
+here is not overwritten (exit 6), unless --force is given. Without --to, hidden files that you did
+not name are refused (exit 6), since programs here may obey them. Nothing is written unless all of
+it came. More than one file is of one moment: while a turn runs, or where one began meanwhile, that
 is refused (exit 6), unless --while-running is given.`,
 		Example: "  ctl session fetch release-42 report.md build/out --to ./results",
 		RunE: func(c *cobra.Command, args []string) error {
@@ -115,7 +117,8 @@ is refused (exit 6), unless --while-running is given.`,
 			if err != nil {
 				return err
 			}
-			files, err := fetch(c.Context(), worker, args[0], args[1:], moving, to, force)
+			into := folder{path: to, chosen: c.Flags().Changed("to"), force: force}
+			files, err := fetch(c.Context(), worker, args[0], args[1:], moving, into)
 			if err := unlessEnded(c.Context(), t, args[0], "fetch from", err); err != nil {
 				return err
 			}
@@ -132,9 +135,53 @@ is refused (exit 6), unless --while-running is given.`,
 	return c
 }
 
-// fetch unpacks into a temporary folder below the folder to. When all files have arrived,
-// it moves them to their places.
-func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, to string, force bool) (files []string, err error) {
+// A folder is where fetched files go.
+type folder struct {
+	path   string
+	chosen bool // the user named it: it is not just where they are
+	force  bool // files there may be overwritten
+}
+
+// admits refuses files that would do harm in the folder.
+func (f folder) admits(asked, files []string) error {
+	if hidden := unnamedHidden(asked, files); !f.chosen && len(hidden) > 0 {
+		more := ""
+		if n := len(hidden) - 1; n > 0 {
+			more = fmt.Sprintf(" and %d more", n)
+		}
+		return core.Refused("write %s%s to the current folder: hidden files that you did not name, so nothing was written", core.Clean(hidden[0]), more).
+			Hinted("give --to a folder of their own, or name them")
+	}
+	if f.force {
+		return nil
+	}
+	return noneExists(f.path, files)
+}
+
+// unnamedHidden returns the files of which a part is hidden that no asked path names: a shell, git or
+// an editor may obey such a file, and an agent chose it.
+func unnamedHidden(asked, files []string) (hidden []string) {
+	named := map[string]bool{}
+	for _, path := range asked {
+		for part := range strings.SplitSeq(path, "/") {
+			named[part] = true
+		}
+	}
+	for _, f := range files {
+		for part := range strings.SplitSeq(f, "/") {
+			if strings.HasPrefix(part, ".") && !named[part] {
+				hidden = append(hidden, f)
+				break
+			}
+		}
+	}
+	return hidden
+}
+
+// fetch unpacks into a temporary folder below its place. When all files have arrived, it moves
+// them there.
+func fetch(ctx context.Context, worker *api.Client, id string, paths []string, moving bool, place folder) (files []string, err error) {
+	to := place.path
 	made, err := makeFolder(to)
 	if err != nil {
 		return nil, err
@@ -170,10 +217,8 @@ func fetch(ctx context.Context, worker *api.Client, id string, paths []string, m
 	if err != nil {
 		return nil, conn.APIFailure("fetch from session "+id, err)
 	}
-	if !force {
-		if err := noneExists(to, files); err != nil {
-			return nil, err
-		}
+	if err := place.admits(paths, files); err != nil {
+		return nil, err
 	}
 	for _, f := range files {
 		place := filepath.Join(to, filepath.FromSlash(f))
