@@ -117,8 +117,9 @@ schema: tools ## what the pinned codex's schema says of what we use, renewed, an
 	@git --no-pager diff --stat -- conversation/testdata/schema.txt
 	@git --no-pager diff -U0 -- conversation/testdata/schema.txt | grep '^[-+][^-+]' || echo "schema: as it was"
 
-faults: tools build ## what survives: 200 seeded runs and each row of seeds and of snapshots once; the seed, and the matrix of what was lost (nothing)
+faults: tools build ## what survives: 200 seeded runs, each row of seeds and of snapshots once, and 50 runs of sessions with the model gateway; the seed, and the matrix of what was lost (nothing)
 	$(GO) run ./internal/lab/faults $(FAULTS)
+	$(if $(FAULTS),,$(GO) run ./internal/lab/faults -moment gateway -runs 50)
 
 # Each parser is fuzzed alone: go test fuzzes one function of one package at a time.
 FUZZ ?= 10m
