@@ -124,7 +124,8 @@ faults: tools build ## what survives: 200 seeded runs, each row of seeds and of 
 # Each parser is fuzzed alone: go test fuzzes one function of one package at a time.
 FUZZ ?= 10m
 STRANGERS := internal/command:FuzzCheck internal/command:FuzzParseProof internal/access:FuzzParse internal/access:FuzzCertificateGroups \
-	internal/login:FuzzProven internal/login:FuzzCertificate internal/login:FuzzClaims internal/sshsig:FuzzVerify \
+	internal/login:FuzzProven internal/login:FuzzCertificate internal/login:FuzzClaims internal/sshsig:FuzzVerify internal/payload:FuzzDecode \
+	internal/passkey:FuzzAssertion internal/passkey:FuzzCreated \
 	internal/audit:FuzzAReaderOfRecordsTakesOnlyWhatAWriterWrote internal/gateway:FuzzAStream internal/tunnel:FuzzFrames
 
 fuzz: ## the parsers of what strangers send, FUZZ=10m each; what breaks one is kept in its testdata/fuzz
