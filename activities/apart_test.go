@@ -119,7 +119,7 @@ func TestASessionSeesNothingOfOneThatIsPreparedLater(t *testing.T) {
 		user        bool
 	}{
 		"elsewhere": {}, "elsewhere as a user": {user: true}, "below tmp": {at: "tmp", user: true}, "below tmp as root": {at: "tmp"}, "in the work": {at: "work", user: true},
-		"0.133.0 as a user": {version: "0.133.0", user: true}, "0.147.0 as a user": {version: "0.147.0", user: true}, "0.149.1": {version: "0.149.1"}, "0.155.1 as a user": {version: "0.155.1", user: true},
+		"0.133.0 as a user": {version: "0.133.0", user: true}, "0.140.0 as a user": {version: "0.140.0", user: true}, "0.147.0 as a user": {version: "0.147.0", user: true}, "0.149.1": {version: "0.149.1"}, "0.155.1 as a user": {version: "0.155.1", user: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			sshd := hosttest.StartSSHD(t, hosttest.Options{NewUser: c.user})
