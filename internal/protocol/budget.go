@@ -5,7 +5,7 @@ import "encoding/json"
 // Whose budget a Problem is about.
 const (
 	BudgetOfSession = "session" // in money
-	BudgetOfTokens  = "tokens" // of the session
+	BudgetOfTokens  = "tokens"  // of the session
 	BudgetOfSeed    = "seed"
 	BudgetOfTenant  = "tenant"
 )
