@@ -140,6 +140,37 @@ func Covers(asked, name string) bool {
 		(root == "." || name == root || strings.HasPrefix(name, root+"/"))
 }
 
+// Unnamed returns the part of a fetched file's name, up to its first element that begins with a
+// dot and that none of the asked paths names. It returns "" if there is none. A shell, git and
+// other programs read such files where they lie, without being told to.
+func Unnamed(paths []string, name string) string {
+	shown := ""
+	for _, asked := range paths {
+		if !Covers(asked, name) {
+			continue
+		}
+		at := 0
+		if root := fetchRoot(asked); root != "." {
+			at = len(root)
+		}
+		hidden := ""
+		for i := at; i < len(name); i++ {
+			if name[i] == '.' && (i == 0 || name[i-1] == '/') {
+				end := strings.IndexByte(name[i:], '/')
+				if hidden = name; end >= 0 {
+					hidden = name[:i+end]
+				}
+				break
+			}
+		}
+		if hidden == "" {
+			return ""
+		}
+		shown = hidden
+	}
+	return shown
+}
+
 // fetchedName returns the name under which a file that the host listed is given. It
 // returns false if the file lies below none of the paths.
 func fetchedName(paths []string, listed string) (string, bool) {

@@ -17,11 +17,16 @@ func TestAHiddenFileComesToTheCurrentFolderOnlyIfItIsNamed(t *testing.T) {
 	}{
 		"nothing hidden":           {[]string{"."}, []string{"README", "src/a.go"}, false, ""},
 		"a start file":             {[]string{"."}, []string{"README", ".bashrc"}, false, "write .bashrc to the current folder"},
-		"several":                  {[]string{"."}, []string{".envrc", ".git/hooks/post-checkout", ".vimrc"}, false, "write .envrc and 2 more to"},
-		"a hook of a folder":       {[]string{"site"}, []string{"site/.git/hooks/post-checkout"}, false, "write site/.git/hooks/post-checkout to"},
+		"several":                  {[]string{"."}, []string{".envrc", ".git/hooks/post-checkout", ".git/config", ".vimrc"}, false, "write .envrc and 2 more to"},
+		"a hook of a folder":       {[]string{"site"}, []string{"site/.git/hooks/post-checkout"}, false, "write site/.git to"},
 		"a named file":             {[]string{".env"}, []string{".env"}, false, ""},
 		"a named folder":           {[]string{"./.github"}, []string{".github/workflows/ci.yml"}, false, ""},
 		"hidden in a named folder": {[]string{".github"}, []string{".github/.envrc"}, false, "write .github/.envrc to"},
+		"named elsewhere":          {[]string{".envrc", "src"}, []string{".envrc", "src/.envrc"}, false, "write src/.envrc to"},
+		"within itself":            {[]string{".git"}, []string{".git/x/.git/hooks/post-checkout"}, false, "write .git/x/.git to"},
+		"a folder on the way":      {[]string{"/srv/.app/site"}, []string{"site/.app/x"}, false, "write site/.app to"},
+		"asked for twice":          {[]string{".", ".env"}, []string{".env"}, false, ""},
+		"a dot within a name":      {[]string{"."}, []string{"report.v1.md", "src/a.b/c"}, false, ""},
 		"an absolute name":         {[]string{"/srv/app/.env"}, []string{".env"}, false, ""},
 		"a folder of its own":      {[]string{"."}, []string{".bashrc"}, true, ""},
 	} {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -144,38 +143,24 @@ type folder struct {
 
 // admits refuses files that would do harm in the folder.
 func (f folder) admits(asked, files []string) error {
-	if hidden := unnamedHidden(asked, files); !f.chosen && len(hidden) > 0 {
+	var hidden []string
+	for _, name := range files {
+		if part := workspaces.Unnamed(asked, name); part != "" && !slices.Contains(hidden, part) {
+			hidden = append(hidden, part)
+		}
+	}
+	if !f.chosen && len(hidden) > 0 {
 		more := ""
 		if n := len(hidden) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		return core.Refused("write %s%s to the current folder: hidden files that you did not name, so nothing was written", core.Clean(hidden[0]), more).
+		return core.Refused("write %s%s to the current folder: you did not name what is hidden, so nothing was written", core.Clean(hidden[0]), more).
 			Hinted("give --to a folder of their own, or name them")
 	}
 	if f.force {
 		return nil
 	}
 	return noneExists(f.path, files)
-}
-
-// unnamedHidden returns the files of which a part is hidden that no asked path names: a shell, git or
-// an editor may obey such a file, and an agent chose it.
-func unnamedHidden(asked, files []string) (hidden []string) {
-	named := map[string]bool{}
-	for _, path := range asked {
-		for part := range strings.SplitSeq(path, "/") {
-			named[part] = true
-		}
-	}
-	for _, f := range files {
-		for part := range strings.SplitSeq(f, "/") {
-			if strings.HasPrefix(part, ".") && !named[part] {
-				hidden = append(hidden, f)
-				break
-			}
-		}
-	}
-	return hidden
 }
 
 // fetch unpacks into a temporary folder below its place. When all files have arrived, it moves
