@@ -323,12 +323,25 @@ func askAgain(err error) bool {
 		errors.As(err, &nobody) && strings.Contains(nobody.Message, "no poller seen")
 }
 
+// maxMet is how often in a row a query may meet the end of a task.
+const maxMet = 4
+
+// metItsTask reports whether a query failed because a workflow task ended while the query was on its
+// way to a worker, as ctl's queries do. A workflow that cannot be replayed fails so at each query.
+func metItsTask(err error) bool {
+	var fail *serviceerror.QueryFailed
+	return errors.As(err, &fail) && strings.HasPrefix(fail.Message, "[TMPRL1100] invalid state transition")
+}
+
 func asked[T any](r *real, workflowID, name string, args ...any) (out T) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(r.t.Context(), patience)
 	defer cancel()
 	v, err := r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
-	for askAgain(err) && ctx.Err() == nil {
+	for met := 0; (askAgain(err) || metItsTask(err) && met < maxMet) && ctx.Err() == nil; {
+		if metItsTask(err) {
+			met++
+		}
 		time.Sleep(20 * time.Millisecond)
 		v, err = r.c.QueryWorkflow(ctx, workflowID, "", name, args...)
 	}
