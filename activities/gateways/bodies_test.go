@@ -7,7 +7,7 @@ import (
 	"fairlead.dev/fairlead/seeds"
 )
 
-// Neither a whole secret nor the beginning of one is kept, and what is before them is.
+// A kept body has no secret and no beginning of one. It has the text before a secret.
 func TestAKeptBodyHasNoSecretAndAllElseWithinItsBound(t *testing.T) {
 	const key = "sk-marked-0123456789abcdef"
 	hide := seeds.NewRedactor("team", []seeds.Secret{seeds.NewSecret(key)})

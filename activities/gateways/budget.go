@@ -45,11 +45,11 @@ type meter struct {
 	tokens  tokens
 }
 
-// tokens are those of a session. Its bound needs no store, because a session has one worker at a time:
-// what it has used is what codex has told, and what this worker's gateway has counted since.
+// tokens are those of a session. A session has one worker at a time, so its bound needs no store. used
+// is the number that codex reported, with what this worker's gateway counted after that.
 type tokens struct{ limit, used, held int64 }
 
-// hold keeps tokens for a request that holds some.
+// hold changes what a request keeps for itself, from some tokens to another number.
 func (m *meter) hold(some, to int64) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +61,7 @@ func (m *meter) hold(some, to int64) error {
 	return nil
 }
 
-// told takes what codex says that the session has used.
+// told records the number of tokens that codex reports for the session.
 func (m *meter) told(used int64) {
 	if m == nil {
 		return

@@ -55,8 +55,8 @@ type Opening struct {
 	// counted. Money bounds what the session may spend; 0 means no bound.
 	Account string
 	Money   protocol.Money
-	// Tokens bounds what the session may use of tokens; 0 means no bound. Used is what it has used, as
-	// codex told before the pump.
+	// Tokens is the most tokens that the session may use; 0 means no bound. Used is the number that
+	// codex reported before this pump.
 	Tokens, Used int64
 	// Egress are the rules of what programs of the session may reach.
 	Egress []string
@@ -304,7 +304,7 @@ func (g *Gate) record(o gateway.Outcome) {
 	}
 }
 
-// Told takes the tokens that the session has used, as codex tells.
+// Told records the number of tokens that codex reports for the session.
 func (g *Gate) Told(tokens int64) {
 	if g != nil {
 		g.meter.told(tokens)

@@ -12,8 +12,8 @@ import (
 	"fairlead.dev/fairlead/internal/lab/browser"
 )
 
-// The inbox opens with few cards. Who comes to their end, also by keys, gets more of them, and
-// whoever works in a card keeps it.
+// The inbox opens with few cards. A person who comes to the last one, by keys or by scrolling, gets
+// more cards. A card that somebody works in stays as it is.
 func TestTheInboxShowsMoreCardsToWhoComesToItsEnd(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it starts Chromium")

@@ -283,8 +283,7 @@ type Approval struct {
 	ID      string `json:"id"`
 	Session string `json:"session"`
 	Turn    int    `json:"turn"`
-	// Host and Sandbox say where and how confined it would happen. They are those of the session
-	// now; answers to queries have them.
+	// Host and Sandbox are those of the session now. Only answers to queries have them.
 	Host    string   `json:"host,omitempty"`
 	Sandbox string   `json:"sandbox,omitempty"`
 	Kind    string   `json:"kind"`

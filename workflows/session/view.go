@@ -171,7 +171,7 @@ func (s *viewsPart) waitsFor() string {
 	return ""
 }
 
-// placedApprovals returns the approvals with the place where what they ask for would happen.
+// placedApprovals returns the approvals with the host and the sandbox of the session.
 func (s *viewsPart) placedApprovals() []protocol.Approval {
 	all := s.approvals.approvalViews()
 	for i := range all {

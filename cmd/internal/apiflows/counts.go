@@ -12,7 +12,7 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// Counts are numbers of the whole namespace, for metrics. What could not be asked for is missing.
+// Counts are numbers of the whole namespace, for metrics. A number that could not be read is missing.
 type Counts struct {
 	// Sessions that run, by state.
 	Sessions map[string]int64

@@ -93,7 +93,7 @@ function again(f) {
 let shows = location.href;
 const atEnd = new IntersectionObserver((seen) => {
   const link = document.querySelector("[data-more]");
-  if (!link || !seen.some((s) => s.isIntersecting)) return;
+  if (!link || link.href === shows || !seen.some((s) => s.isIntersecting)) return;
   shows = link.href;
   refresh();
 });

@@ -154,7 +154,7 @@ func (f folder) admits(asked, files []string) error {
 		if n := len(hidden) - 1; n > 0 {
 			more = fmt.Sprintf(" and %d more", n)
 		}
-		return core.Refused("write %s%s to the current folder: you did not name what is hidden, so nothing was written", core.Clean(hidden[0]), more).
+		return core.Refused("write %s%s to the current folder: hidden files come only by their names, so nothing was written", core.Clean(hidden[0]), more).
 			Hinted("give --to a folder of their own, or name them")
 	}
 	if f.force {

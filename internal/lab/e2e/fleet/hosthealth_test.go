@@ -102,8 +102,8 @@ func TestAHostThatFailsComesBackAndSessionsEndWithTheirTime(t *testing.T) {
 	}
 }
 
-// A host that answers everything with bytes without an end is quarantined for that, and no worker
-// ends of it. A check after it answers again ends the quarantine.
+// A host that answers every command with endless bytes is quarantined, and no worker dies. A check
+// ends the quarantine when the host answers as others do.
 func TestAHostThatFloodsIsQuarantinedAndNoWorkerEnds(t *testing.T) {
 	sent := filepath.Join(t.TempDir(), "sent")
 	if err := os.WriteFile(sent, []byte("cat /dev/zero"), 0o600); err != nil {
@@ -115,7 +115,7 @@ func TestAHostThatFloodsIsQuarantinedAndNoWorkerEnds(t *testing.T) {
 	}
 	pid := e2e.WorkerPID(t)
 	r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "check", "flood-1")
-	if r.Code == 0 || !strings.Contains(r.Stderr, protocol.ErrTypeHostFlood) && !strings.Contains(r.Stderr, "sends") {
+	if r.Code == 0 || !strings.Contains(r.Stderr, "flood-1") {
 		t.Errorf("the check says %v", r)
 	}
 	var v protocol.HostView
