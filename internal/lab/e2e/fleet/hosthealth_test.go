@@ -115,7 +115,7 @@ func TestAHostThatFloodsIsQuarantinedAndNoWorkerEnds(t *testing.T) {
 	}
 	pid := e2e.WorkerPID(t)
 	r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "check", "flood-1")
-	if r.Code == 0 || !strings.Contains(r.Stderr, "flood-1") {
+	if r.Code == 0 || !strings.Contains(r.Stderr, "sends too much") {
 		t.Errorf("the check says %v", r)
 	}
 	var v protocol.HostView
