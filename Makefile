@@ -98,13 +98,15 @@ PLAINLY := -exec "env -u GOGC"
 # The rigs of faults that strike one session at a time. make test strikes in a storm only.
 RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
 
-test: tools versions build lint ## everything on real parts, with a storm of faults; but for the rigs
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip '$(RIGS)' $(LONG) $$packages; \
+# internal/lab/longtests/list.txt names what make test leaves to make rigs.
+test: tools versions build lint ## every promise on real parts, with a storm of faults; make rigs has further hosts, versions and faults
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); long="$$($(GO) run ./internal/lab/longtests skip)"; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip "$(RIGS)|$$long" $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
-rigs: tools build ## the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; and hostexec on every shell, with crowds of 200 sessions
-	@$(HOME_OF_TESTS); $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults; \
+rigs: tools versions build ## what make test leaves out: the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; further hosts, versions and storms; and hostexec on every shell, with crowds of 200 sessions
+	@$(HOME_OF_TESTS); $(GO) run ./internal/lab/longtests run; \
+	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults; \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 60m ./hostexec -every-shell
 
 conformance: tools versions ## every behaviour that sessions rely on, and the protection of credentials, tried on every version of codex; the table is kept in docs/reference/conformance.md

@@ -1,0 +1,54 @@
+package main
+
+import (
+	_ "embed"
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+//go:embed list.txt
+var listText string
+
+// A longTest is a line of list.txt: a package, relative to the repository, and a test of it,
+// perhaps with the name of a subtest after a slash.
+type longTest struct {
+	Package, Name string
+}
+
+var lineRule = regexp.MustCompile(`^([a-z0-9/]+) (Test\w+(?:/[^/\s]+)?)$`)
+
+// parse reads list.txt: empty lines and lines that begin with # say nothing.
+func parse(text string) ([]longTest, error) {
+	var all []longTest
+	seen := map[longTest]bool{}
+	for i, line := range strings.Split(text, "\n") {
+		if line == "" || strings.HasPrefix(line, "#") {
+			continue
+		}
+		m := lineRule.FindStringSubmatch(line)
+		if m == nil {
+			return nil, fmt.Errorf("list.txt:%d: want a package and a test, not %q", i+1, line)
+		}
+		t := longTest{m[1], m[2]}
+		if seen[t] {
+			return nil, fmt.Errorf("list.txt:%d: %s is there twice", i+1, t.Name)
+		}
+		seen[t] = true
+		all = append(all, t)
+	}
+	return all, nil
+}
+
+// pattern returns what -run or -skip takes to mean these tests and no other ones.
+func pattern(tests []longTest) string {
+	var parts []string
+	for _, t := range tests {
+		var names []string
+		for name := range strings.SplitSeq(t.Name, "/") {
+			names = append(names, "^"+regexp.QuoteMeta(name)+"$")
+		}
+		parts = append(parts, strings.Join(names, "/"))
+	}
+	return strings.Join(parts, "|")
+}

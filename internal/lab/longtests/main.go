@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+)
+
+func main() {
+	if err := do(os.Args[1:]); err != nil {
+		fmt.Fprintf(os.Stderr, "longtests: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func do(args []string) error {
+	all, err := parse(listText)
+	switch {
+	case err != nil:
+		return err
+	case len(args) == 1 && args[0] == "skip":
+		fmt.Println(pattern(all))
+		return nil
+	case len(args) == 1 && args[0] == "run":
+		return run(all)
+	case len(args) == 2 && args[0] == "run":
+		var some []longTest
+		for _, t := range all {
+			if t.Package == args[1] {
+				some = append(some, t)
+			}
+		}
+		if len(some) == 0 {
+			return fmt.Errorf("list.txt names no test of %s", args[1])
+		}
+		return run(some)
+	}
+	return errors.New("say skip, run, or run PACKAGE")
+}
+
+// run runs the tests, one package after the other. A test that did not run is an error: a
+// pattern that fits nothing is none for go test.
+func run(all []longTest) error {
+	of := map[string][]longTest{}
+	var packages []string
+	for _, t := range all {
+		if of[t.Package] == nil {
+			packages = append(packages, t.Package)
+		}
+		of[t.Package] = append(of[t.Package], t)
+	}
+	var failed []error
+	for _, p := range packages {
+		passed, err := goTest(p, pattern(of[p]))
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s: %w", p, err))
+		}
+		for _, t := range of[p] {
+			if !passed[t.Name] {
+				failed = append(failed, fmt.Errorf("%s: %s did not pass", p, t.Name))
+			}
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// goTest runs the tests of a package, prints what they print, and returns those that passed.
+func goTest(pkg, pattern string) (map[string]bool, error) {
+	cmd := exec.Command("go", "test", "-json", "-count=1", "-vet=off", "-timeout=90m", "-run", pattern, "./"+pkg)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	passed, err := readEvents(out, os.Stdout)
+	return passed, errors.Join(err, cmd.Wait())
+}
+
+// readEvents prints the output in what go test -json writes, and returns the tests that passed.
+func readEvents(r io.Reader, w io.Writer) (map[string]bool, error) {
+	passed := map[string]bool{}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(nil, 16<<20)
+	for lines.Scan() {
+		var e struct{ Action, Test, Output string }
+		if json.Unmarshal(lines.Bytes(), &e) != nil {
+			fmt.Fprintln(w, lines.Text())
+			continue
+		}
+		switch e.Action {
+		case "output":
+			io.WriteString(w, e.Output)
+		case "pass":
+			passed[e.Test] = true
+		}
+	}
+	return passed, lines.Err()
+}
