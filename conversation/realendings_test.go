@@ -137,30 +137,28 @@ func downAndUnset(t *testing.T, c *codex, s *scriptedmodel.Server) {
 		t.Fatal(err)
 	}
 	k = c.talkWith(t, s, func(string) string { return scriptedmodel.ConfigTOML(nobody, "a-token") })
-	ctx, leave := context.WithCancel(t.Context())
-	defer leave()
-	ended := make(chan PumpResult, 1)
 	in := k.input(turn(1, "m", "hello"))
-	go func() { ended <- k.run(ctx, in) }()
-	k.sink.await(t, "word of the provider that is down", func() bool { return len(ended) > 0 || isRetrying(k.sink.entries) })
-	select {
-	case r = <-ended:
-		if r.Turn == nil || r.Turn.Problem == nil || r.Turn.Problem.Kind != "network" {
-			t.Errorf("with its provider down: %s, turn %+v", r.Reason, r.Turn)
+	in.Limits.Retry = 5 * time.Second
+	switch r = k.run(t.Context(), in); r.Reason {
+	case TurnEnded:
+		if r.Turn.Problem == nil || r.Turn.Problem.Kind != protocol.EndNetwork {
+			t.Errorf("with its provider down: turn %+v", r.Turn)
 		}
-	default: // newer versions wait for the network without a limit
-		k.sink.await(t, "a second word", func() bool { return len(ended) > 0 || countRetries(k.sink.entries) > 2 }) // more than configured
-		leave()
-		if r = <-ended; r.Reason == PumpCancelled {
-			c.note = "yes; while its provider cannot be reached, the turn waits"
-			if !strings.Contains(r.State.Retrying, "network") {
-				t.Errorf("what it tries again is not known: %q", r.State.Retrying)
-			}
+	case TimedOut: // newer versions wait for the network without a limit of their own
+		c.note = "yes; while its provider cannot be reached, the turn waits"
+		if r.Problem == nil || r.Problem.Kind != protocol.EndNetwork {
+			t.Errorf("with its provider down, after the limit: %+v", r.Problem)
 		}
+		if !strings.Contains(r.State.Retrying, "network") {
+			t.Errorf("what it tries again is not known: %q", r.State.Retrying)
+		}
+		if countRetries(k.sink.entries) == 0 {
+			t.Error("its transcript does not say that it tries again")
+		}
+	default:
+		t.Errorf("with its provider down, the pump returned for %s: %+v", r.Reason, r.Problem)
 	}
 }
-
-func isRetrying(entries []protocol.Entry) bool { return countRetries(entries) > 0 }
 
 // countRetries counts the entries that say that codex tries again because of the
 // network.

@@ -356,7 +356,7 @@ func (f *feeder) take(frames []frame) (r result, over bool) {
 
 func (f *feeder) follow(lost losing) result {
 	split := splitter{most: f.x.g.limit.Event}
-	buf := make([]byte, 16<<10)
+	buf := make([]byte, 4<<10) // an event has a few hundred bytes
 	for {
 		n, err := f.res.Body.Read(buf)
 		if n > 0 {

@@ -10,6 +10,7 @@ func (s *Server) routes() {
 	s.mux.HandleFunc("POST /oauth/token", s.token)
 	s.mux.HandleFunc("POST /api/accounts/deviceauth/usercode", s.usercode)
 	s.mux.HandleFunc("POST /api/accounts/deviceauth/token", s.poll)
+	s.mux.HandleFunc("GET "+usagePath, s.usage)
 	s.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		s.surprise(w, s.record(r, "unknown"), "nothing is served at %s %s", r.Method, r.URL.Path)
 	})

@@ -13,6 +13,7 @@ import (
 // The endpoints, as requests and faults name them.
 const (
 	EndpointToken    = "token"
+	EndpointUsage    = "usage"
 	EndpointUserCode = "usercode"
 	EndpointPoll     = "poll"
 )

@@ -230,14 +230,17 @@ func (s *Server) find(refresh string) (*family, *refreshToken) {
 }
 
 // live reports whether an access token is good. The caller must hold mu.
-func (s *Server) live(access string) bool {
+func (s *Server) live(access string) bool { return s.holder(access) != nil }
+
+// holder returns the login of a live access token, or nil. The caller must hold mu.
+func (s *Server) holder(access string) *family {
 	d := Digest(access)
 	for _, f := range s.families {
-		if until, ok := f.access[d]; ok {
-			return now().Before(until)
+		if until, ok := f.access[d]; ok && now().Before(until) {
+			return f
 		}
 	}
-	return false
+	return nil
 }
 
 func jwt(claims map[string]any, signature string) string {

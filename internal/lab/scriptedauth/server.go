@@ -27,6 +27,7 @@ type Server struct {
 	url       string
 	families  []*family
 	devices   []*device
+	usages    map[string]Usage // by account
 	faults    []*Fault
 	requests  []Request
 	surprises []string

@@ -174,19 +174,32 @@ func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testi
 		t.Fatal(err)
 	}
 	mustDo(t, "alice", "session", "send", "revoked", "hello")
-	if err := writeAccess(strings.Replace(string(was), "people: [dave]", "people: [dave, alice]", 1)); err != nil {
-		t.Fatal(err)
-	}
-	var last lab.Result
-	e2e.Until(t, "alice's revocation to hold", func() (bool, error) {
-		last = as(t, "alice", "session", "send", "revoked", "hello", "--no-wait")
-		return last.Code != 0, nil
-	})
-	if !strings.Contains(last.Stderr, "alice is revoked") {
-		t.Errorf("the refusal is %v", last)
-	}
-	if err := writeAccess(string(was)); err != nil {
-		t.Fatal(err)
+	for _, c := range []struct{ what, before, after, says string }{
+		{"her name is revoked", "people: [dave]", "people: [dave, alice]", "alice is revoked"},
+		{"her key is another's", keyOf(t, "alice"), keyOf(t, "mallory"), "alice"},
+		{"her role is taken away", "members: [alice, olaf, dave]", "members: [olaf, dave]", "alice"},
+	} {
+		changed := strings.Replace(string(was), c.before, c.after, 1)
+		if changed == string(was) {
+			t.Fatalf("%s: the access file has no %q", c.what, c.before)
+		}
+		if err := writeAccess(changed); err != nil {
+			t.Fatal(err)
+		}
+		var last lab.Result
+		e2e.Until(t, "alice is refused, since "+c.what, func() (bool, error) {
+			last = as(t, "alice", "session", "send", "revoked", "hello", "--no-wait")
+			return last.Code != 0, nil
+		})
+		if last.Code != 6 || !strings.Contains(last.Stderr, c.says) {
+			t.Errorf("%s: the refusal is %v", c.what, last)
+		}
+		if err := writeAccess(string(was)); err != nil {
+			t.Fatal(err)
+		}
+		e2e.Until(t, "alice may send again", func() (bool, error) {
+			return as(t, "alice", "session", "send", "revoked", "hello", "--no-wait").Code == 0, nil
+		})
 	}
 	n := 0
 	e2e.Until(t, "alice's revocation to end", func() (bool, error) { // other tests need her
@@ -198,6 +211,16 @@ func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testi
 		mustDo(t, "alice", "session", "close", fmt.Sprintf("back-%d", n))
 		return true, nil
 	})
+}
+
+// keyOf returns a public key as the access file has it.
+func keyOf(t *testing.T, name string) string {
+	t.Helper()
+	pub, err := os.ReadFile(filepath.Join(keys, name+".pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(pub))[:2], " ")
 }
 
 // The supervisor of `ctl up` asks the workers with their own key.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/hostexec/hosttest"
 	"fairlead.dev/fairlead/internal/lab"
@@ -37,7 +38,7 @@ func newCare(t *testing.T) *care {
 	ctx := e2e.Within(t)
 	var err error
 	c.lab, err = lab.New(ctx, lab.Options{Repo: e2e.Repo, Script: []byte("rules: [{reply: hello}]\n"),
-		Config: fmt.Sprintf("seeds: {token_endpoint: %q, issuer: %q}\n", c.issuer.TokenEndpoint(), c.issuer.Issuer())})
+		Config: fmt.Sprintf("seeds: {token_endpoint: %q, issuer: %q, usage_endpoint: %q}\n", c.issuer.TokenEndpoint(), c.issuer.Issuer(), c.issuer.UsageEndpoint())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,6 +128,7 @@ func (c *care) verified() {
 	if r := c.ctl(0, "seed", "verify", "team"); !strings.Contains(r.Stdout, "generation 2) is healthy") {
 		t.Error(r)
 	}
+	c.measured()
 	// A session gets the new login; the old access token is useless.
 	c.ctl(0, "run", "--host", "web-1", "--seed", "team", "say hello")
 	if n := len(c.issuer.Refreshes()); n != 3 || c.issuer.MostUses() != 1 {
@@ -149,6 +151,28 @@ func (c *care) verified() {
 	}
 	if v := c.seed("team"); v.Health != protocol.Dead || v.Hint == "" {
 		t.Errorf("seed is %+v", v)
+	}
+}
+
+// measured: a verification reads how much of the login is used, without a model call.
+func (c *care) measured() {
+	t := c.t
+	asked := len(c.lab.Model.Requests())
+	weekly := time.Now().Add(72 * time.Hour).Truncate(time.Second)
+	c.issuer.SetUsage("acct-verified", scriptedauth.Usage{
+		Primary:   scriptedauth.Window{Percent: 12, Length: 5 * time.Hour, Resets: time.Now().Add(time.Hour)},
+		Secondary: scriptedauth.Window{Percent: 64, Length: 7 * 24 * time.Hour, Resets: weekly},
+	})
+	c.ctl(0, "seed", "verify", "team")
+	v := c.seed("team").Account
+	if v == nil || v.Plan != "pro" || v.UsedPercent == nil || *v.UsedPercent != 64 || v.ResetsAt == nil || !v.ResetsAt.Equal(weekly) {
+		t.Errorf("the account is shown as %+v, want the window that is used most", v)
+	}
+	if shown := c.ctl(0, "seed", "show", "team").Stdout; !strings.Contains(shown, "plan pro") || !strings.Contains(shown, "64") {
+		t.Errorf("shown is %s", shown)
+	}
+	if n := len(c.lab.Model.Requests()); n != asked {
+		t.Errorf("the model was asked %d times by a verification", n-asked)
 	}
 }
 
