@@ -36,9 +36,14 @@ func newCare(t *testing.T) *care {
 	t.Helper()
 	c := &care{t: t, issuer: scriptedauth.Serve(t)}
 	ctx := e2e.Within(t)
+	organisation := filepath.Join(t.TempDir(), "AGENTS.md")
+	if err := os.WriteFile(organisation, []byte("SAID BY THE ORGANISATION\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	var err error
 	c.lab, err = lab.New(ctx, lab.Options{Repo: e2e.Repo, Script: []byte("rules: [{reply: hello}]\n"),
-		Config: fmt.Sprintf("seeds: {token_endpoint: %q, issuer: %q, usage_endpoint: %q}\n", c.issuer.TokenEndpoint(), c.issuer.Issuer(), c.issuer.UsageEndpoint())})
+		Config: fmt.Sprintf("instructions: %q\nseeds: {token_endpoint: %q, issuer: %q, usage_endpoint: %q}\n",
+			organisation, c.issuer.TokenEndpoint(), c.issuer.Issuer(), c.issuer.UsageEndpoint())})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,6 +107,7 @@ func TestSeedsAreLookedAfter(t *testing.T) {
 	}{
 		{"a verified login is refreshed and a session goes on with it", (*care).verified},
 		{"a lost answer makes a seed suspect until a person says so", (*care).lost},
+		{"the model is told what organisation, seed and session say, in this order", (*care).told},
 		{"a login is captured from a host and moved", (*care).captured},
 		{"somebody logs in on a host with a code", (*care).loggedIn},
 		{"a login that is given up leaves nothing", (*care).givenUp},
@@ -191,6 +197,25 @@ func (c *care) lost() {
 	}
 	if r := c.ctl(1, "seed", "verify", "burnt", "--force"); !strings.Contains(r.Stdout, "is dead: its refresh token was used before") {
 		t.Error(r)
+	}
+}
+
+func (c *care) told() {
+	t := c.t
+	home := c.home(c.issuer.Login(scriptedauth.Account{Mark: mark, ID: "acct-told"}))
+	if err := os.WriteFile(filepath.Join(home, "AGENTS.md"), []byte("SAID BY THE SEED\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.ctl(0, "seed", "import", "tells", home)
+	c.ctl(0, "run", "--host", "web-1", "--seed", "tells", "--instructions", "SAID BY THE SESSION", "say hello")
+	all := c.lab.Model.Requests()
+	body, last := string(all[len(all)-1].Body), -1
+	for _, of := range []string{"ORGANISATION", "SEED", "SESSION"} {
+		at := strings.Index(body, "SAID BY THE "+of)
+		if n := strings.Count(body, "SAID BY THE "+of); n != 1 || at < last {
+			t.Errorf("what the %s says is told %d times, at %d, after %d", of, n, at, last)
+		}
+		last = at
 	}
 }
 
