@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -79,5 +80,38 @@ not JSON
 	}
 	if out.String() != "said\nnot JSON\n" {
 		t.Errorf("printed was %q", out.String())
+	}
+}
+
+// Each promise that a page states has a test that make test runs.
+func TestEachPromiseHasATestThatIsNotLong(t *testing.T) {
+	all, err := parse(listText)
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := map[string]bool{}
+	for _, l := range all {
+		long[l.Name] = true
+	}
+	name := regexp.MustCompile(`\bTest[A-Z]\w+`)
+	rows := 0
+	for _, page := range []string{"explanation/guarantees.md", "explanation/threat-model.md", "reference/behaviours.md"} {
+		text, err := os.ReadFile(filepath.Join("../../../docs", page))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for row := range strings.Lines(string(text)) {
+			tests := name.FindAllString(row, -1)
+			if len(tests) == 0 {
+				continue
+			}
+			rows++
+			if !slices.ContainsFunc(tests, func(test string) bool { return !long[test] }) {
+				t.Errorf("%s: make test runs none of the tests of %.150q", page, row)
+			}
+		}
+	}
+	if rows < 100 {
+		t.Errorf("the pages have %d rows with tests", rows)
 	}
 }
