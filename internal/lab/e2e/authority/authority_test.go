@@ -176,7 +176,7 @@ func TestARevocationHoldsForRunningSessionsAndABrokenFileChangesNothing(t *testi
 	mustDo(t, "alice", "session", "send", "revoked", "hello")
 	for _, c := range []struct{ what, before, after, says string }{
 		{"her name is revoked", "people: [dave]", "people: [dave, alice]", "alice is revoked"},
-		{"her key is another's", keyOf(t, "alice"), keyOf(t, "mallory"), "alice"},
+		{"her key is another's", keyOf(t, "alice"), keyOf(t, "mallory"), "its key is not that of an allowed signer"},
 		{"her role is taken away", "members: [alice, olaf, dave]", "members: [olaf, dave]", "alice"},
 	} {
 		changed := strings.Replace(string(was), c.before, c.after, 1)
