@@ -90,7 +90,7 @@ c-compiler:
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
 E2E := ./internal/lab/e2e
-LONG := ./hostexec ./activities $(E2E)/sessions $(E2E)/outages $(E2E)/fleet ./conversation ./snapshots ./seeds $(E2E)/credentials $(E2E)/authority $(E2E)/approvals $(E2E)/docs $(E2E)/clients ./workflows ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet ./internal/lab/faults
+LONG := ./activities $(E2E)/credentials ./hostexec $(E2E)/sessions $(E2E)/authority $(E2E)/fleet ./snapshots $(E2E)/outages $(E2E)/approvals ./workflows ./conversation ./seeds $(E2E)/docs $(E2E)/console $(E2E)/notify $(E2E)/clients ./internal/lab/faults ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet
 
 # GOGC is for the compiler and the linker: tests, and what they start, run as they would elsewhere.
 PLAINLY := -exec "env -u GOGC"
