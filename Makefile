@@ -90,7 +90,7 @@ c-compiler:
 # that none of them is left over for the end. go test runs a package once, although the list
 # of all packages names these again.
 E2E := ./internal/lab/e2e
-LONG := ./activities $(E2E)/credentials ./hostexec $(E2E)/sessions $(E2E)/authority $(E2E)/fleet ./snapshots $(E2E)/outages $(E2E)/approvals ./workflows ./conversation ./seeds $(E2E)/docs $(E2E)/console $(E2E)/notify $(E2E)/clients ./internal/lab/faults ./internal/lab/leak ./cmd/ctl ./internal/lab/scriptedmodel ./internal/lab/fleet
+LONG := ./activities $(E2E)/docs $(E2E)/credentials ./hostexec $(E2E)/sessions $(E2E)/authority $(E2E)/console $(E2E)/fleet ./snapshots ./seeds $(E2E)/outages $(E2E)/approvals ./workflows ./conversation ./internal/lab/leak ./cmd/ctl $(E2E)/notify $(E2E)/slack $(E2E)/clients ./internal/lab/faults ./internal/lab/scriptedmodel ./internal/lab/fleet
 
 # GOGC is for the compiler and the linker: tests, and what they start, run as they would elsewhere.
 PLAINLY := -exec "env -u GOGC"
