@@ -2,6 +2,7 @@ package main
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -36,6 +37,9 @@ func parse(text string) ([]longTest, error) {
 		}
 		seen[t] = true
 		all = append(all, t)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("list.txt names no test: the pattern for -skip would mean all tests")
 	}
 	return all, nil
 }
