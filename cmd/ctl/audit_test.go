@@ -4,10 +4,12 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"os"
 	"os/exec"
@@ -18,6 +20,9 @@ import (
 	"time"
 
 	"filippo.io/age"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	temporallog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/workflow"
 	"golang.org/x/crypto/ssh"
 
@@ -87,6 +92,8 @@ type archive struct {
 	key    ssh.Signer
 	s1, s2 audit.Chain
 	worker *protocol.AuditHead // of the worker's own chain
+
+	temporal string // address
 }
 
 func openArchive(t *testing.T) *archive {
@@ -121,14 +128,18 @@ func openArchive(t *testing.T) *archive {
 	}
 	t.Cleanup(func() { srv.Close() })
 	view := protocol.AuditView{Head: a.s1.Newest(), Waiting: a.s1.Waiting[4:]}
-	temporal := serve(t, func(ctx workflow.Context) error {
+	a.temporal = serve(t, func(ctx workflow.Context) error {
+		if workflow.GetInfo(ctx).WorkflowExecution.ID != protocol.SessionID("s1") {
+			workflow.GetSignalChannel(ctx, "end").Receive(ctx, nil)
+			return nil
+		}
 		if err := workflow.SetQueryHandler(ctx, protocol.QueryAudit, func() (protocol.AuditView, error) { return view, nil }); err != nil {
 			return err
 		}
 		workflow.GetSignalChannel(ctx, "end").Receive(ctx, nil)
 		return nil
 	})
-	if err := os.WriteFile(a.config, fmt.Appendf(nil, "temporal: {address: %q}\napi: {address: %q}\n", temporal, srv.Address()), 0o600); err != nil {
+	if err := os.WriteFile(a.config, fmt.Appendf(nil, "temporal: {address: %q}\napi: {address: %q}\n", a.temporal, srv.Address()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -378,6 +389,44 @@ func TestACutOfTheStoreIsFoundWithoutAHead(t *testing.T) {
 		heads := filepath.Join(t.TempDir(), "heads")
 		faulty("nobody is asked", none, "--heads", heads)
 		faulty("each workflow is asked", map[string]int64{a.s1.Entity: 1}, "--heads", heads, "--ask")
+	})
+	t.Run("beside workflows that tell nothing", func(t *testing.T) {
+		c, err := client.Dial(client.Options{HostPort: a.temporal, Logger: temporallog.NewStructuredLogger(slog.New(slog.DiscardHandler))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		begin := func(id, queue, kind string) {
+			t.Helper()
+			run, err := c.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: id, TaskQueue: queue}, kind)
+			for listed := false; !listed; time.Sleep(100 * time.Millisecond) {
+				var l *workflowservice.ListWorkflowExecutionsResponse
+				if err == nil {
+					l, err = c.ListWorkflow(t.Context(), &workflowservice.ListWorkflowExecutionsRequest{Query: "WorkflowId = '" + id + "'"})
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				listed = len(l.GetExecutions()) > 0
+			}
+			t.Cleanup(func() {
+				if err := c.TerminateWorkflow(context.Background(), id, run.GetRunID(), "the test ends"); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		// It runs, and has no records: it does not hold up the others.
+		begin("maintenance/running", protocol.TaskQueue, protocol.TypeSession)
+		code, out, errs := a.ctl("verify", "--ask")
+		if code != 0 || !strings.Contains(errs, "1 of 2 workflows tell no newest record") {
+			t.Errorf("exit %d, %s%s", code, out, errs)
+		}
+		// No worker has taken it up, and ctl does not know its type. The others are verified.
+		begin("session/untaken", "nobody-polls-it", "Unknown")
+		code, out, errs = a.ctl("verify", "--ask")
+		if code != 4 || !strings.Contains(out, "10 records") || !strings.Contains(errs, "1 workflows do not tell their newest records; the first is session/untaken") {
+			t.Errorf("exit %d, %s%s", code, out, errs)
+		}
 	})
 	t.Run("by what the worker tells", func(t *testing.T) {
 		refusals := signedChain(t, a.key, "worker/w1")

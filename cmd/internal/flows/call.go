@@ -41,8 +41,8 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 		return err
 	})
 	if failed := (*serviceerror.QueryFailed)(nil); errors.As(err, &failed) && strings.Contains(failed.Message, "unknown queryType") {
-		// The workflow was refused before it could answer: its failure says why.
-		if end := t.GetWorkflow(ctx, workflowID, "").Get(ctx, nil); end != nil {
+		// A workflow whose input was refused has no handlers: its failure says why.
+		if end := t.failureOf(ctx, workflowID); end != nil {
 			err = end
 		}
 	}
@@ -50,6 +50,15 @@ func (t *Conn) Query(ctx context.Context, doing, workflowID, name string, out an
 		return waitsForNewer(doing, why, err)
 	}
 	return t.Explain(ctx, doing, err)
+}
+
+// failureOf returns the failure of a workflow that has ended, or nil.
+func (t *Conn) failureOf(ctx context.Context, workflowID string) error {
+	d, err := t.DescribeWorkflowExecution(ctx, workflowID, "")
+	if err != nil || d.GetWorkflowExecutionInfo().GetStatus() == enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return nil
+	}
+	return t.GetWorkflow(ctx, workflowID, "").Get(ctx, nil)
 }
 
 // Update sends an update and waits for its result. Updates with the same id count as one;

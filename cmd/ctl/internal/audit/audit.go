@@ -83,10 +83,11 @@ func (f *filter) named() string {
 
 // A reading is the records of the store, and those that workflows still have.
 type reading struct {
-	lines []string
-	told  told   // heads, as workflows and workers tell them
-	store string // id
-	where string // address and namespace of Temporal
+	lines   []string
+	told    told     // heads, as workflows and workers tell them
+	unasked []string // workflows that did not tell theirs
+	store   string   // id
+	where   string   // address and namespace of Temporal
 }
 
 // A question says whom to ask for the heads of chains.
@@ -112,7 +113,7 @@ func read(ctx context.Context, a *core.App, doing string, f filter, ask question
 		}
 	}
 	if ask.workflows && f.Workflow == "" {
-		if r.lines, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
+		if r.lines, r.unasked, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
 			return r, err
 		}
 	}
@@ -272,8 +273,9 @@ removed. For that it compares the newest record of each chain with
 
 With FILE it verifies what ` + "`ctl audit export`" + ` wrote, and asks nobody; - is standard input. Then it
 compares with what ctl saw only if --heads names a file. Exit 0: all chains hold.
-Exit 1: some do not, and the first wrong record of each is named. With --since, only chains with
-a record since then are verified, from their beginnings.
+Exit 1: some do not, and the first wrong record of each is named. Exit 4: all that was read holds,
+but with --ask, some workflows do not answer. With --since, only chains with a record since then are
+verified, from their beginnings.
 
 With --access, ctl also compares each signature with the keys of an access file. A record is then
 proved (a key that counts for its principal signed it), chained (nobody signed it, because a policy
@@ -316,6 +318,10 @@ later proves nothing.`,
 			}
 			if !v.Holds {
 				return core.ExitStatus(core.ExitFailed)
+			}
+			if n := len(r.unasked); n > 0 {
+				return core.Unreachable("%s: what was read holds, but %d workflows do not tell their newest records; the first is %s", doing, n, r.unasked[0]).
+					Hinted("are workers running? `ctl status` shows them; then verify again")
 			}
 			return nil
 		},

@@ -16,7 +16,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
@@ -40,6 +42,7 @@ const (
 	maxSeen      = 500_000
 	maxSeenBytes = 256 << 20
 	maxAsked     = 10_000 // workflows
+	askedAtOnce  = 4      // workflows
 	seenMode     = 0o600
 )
 
@@ -200,38 +203,68 @@ func ofWorkers(ctx context.Context, a *core.App, t *conn.Conn, to told) {
 	}
 }
 
-// ofWorkflows asks each workflow that Temporal still knows.
-func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, to told) (waiting []string, err error) {
+// ofWorkflows asks each workflow that Temporal still knows. unasked are the ids of those that did
+// not answer; the others are asked nevertheless.
+func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, to told) (waiting, unasked []string, err error) {
 	all, err := t.List(ctx, doing, "", maxAsked+1)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(all) > maxAsked {
-		return nil, core.Failed("%s: Temporal knows more than %d workflows, and no more are asked", doing, maxAsked).Hinted("name a session with --session, or a workflow with --workflow")
+		return nil, nil, core.Failed("%s: Temporal knows more than %d workflows, and no more are asked", doing, maxAsked).Hinted("name a session with --session, or a workflow with --workflow")
 	}
-	asked, silent := map[string]bool{}, 0
+	var ids []string // each once: a workflow may have earlier runs
 	for _, info := range all {
-		id := info.GetExecution().GetWorkflowId()
-		if asked[id] {
-			continue // an earlier run
+		ids = append(ids, info.GetExecution().GetWorkflowId())
+	}
+	slices.Sort(ids)
+	ids = slices.Compact(ids)
+
+	var mu sync.Mutex
+	silent, live := 0, false
+	ask := func(ids []string, query func(id string, v *protocol.AuditView) (bool, error)) (left []string) {
+		var g errgroup.Group
+		g.SetLimit(askedAtOnce)
+		for _, id := range ids {
+			g.Go(func() error {
+				if ctx.Err() != nil {
+					return nil
+				}
+				var v protocol.AuditView
+				answered, err := query(id, &v)
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err != nil && core.ExitCode(err) == core.ExitUnreachable:
+					left = append(left, id)
+					return nil
+				case err != nil:
+					silent++ // it has no records, or has ended since
+				case v.Head != nil:
+					to[v.Head.Entity] = *v.Head
+					waiting = append(waiting, v.Waiting...)
+				}
+				live = live || answered
+				return nil
+			})
 		}
-		asked[id] = true
-		var v protocol.AuditView
-		_, err := t.AskEither(ctx, doing, id, protocol.QueryAudit, &v)
-		switch {
-		case ctx.Err() != nil:
-			return nil, context.Cause(ctx)
-		case err != nil && core.ExitCode(err) == core.ExitUnreachable:
-			return nil, err
-		case err != nil:
-			silent++ // it has no records, or has ended since
-		case v.Head != nil:
-			to[v.Head.Entity] = *v.Head
-			waiting = append(waiting, v.Waiting...)
-		}
+		g.Wait()
+		return left
+	}
+	unasked = ask(ids, func(id string, v *protocol.AuditView) (bool, error) {
+		return t.AskEither(ctx, doing, id, protocol.QueryAudit, v)
+	})
+	if live { // AskEither does not wait long for a worker that is busy
+		unasked = ask(unasked, func(id string, v *protocol.AuditView) (bool, error) {
+			return true, t.Query(ctx, doing, id, protocol.QueryAudit, v)
+		})
+	}
+	if ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
 	}
 	if silent > 0 {
-		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", silent, len(asked))
+		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", silent, len(ids))
 	}
-	return waiting, nil
+	slices.Sort(unasked)
+	return waiting, unasked, nil
 }
