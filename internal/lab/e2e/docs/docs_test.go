@@ -186,28 +186,43 @@ func TestEveryCommandOfThePagesWorks(t *testing.T) {
 	r.keepCurl(page(t, httpPage))
 	r.keepHosts()
 	r.keepRepo()
-	for _, name := range pages {
-		lines := command.FindAllStringSubmatch(page(t, name), -1)
-		if len(lines) == 0 {
-			t.Errorf("%s has no commands", name)
-		}
-		for _, m := range lines {
-			line := strings.TrimSpace(comment.ReplaceAllString(m[1], ""))
-			t.Log(name + ": $ " + line)
-			r.run(line)
+	left := pages
+	run := func(t *testing.T, upTo string) {
+		r.t = t
+		for ran := ""; ran != upTo && len(left) > 0; left = left[1:] {
+			ran = left[0]
+			r.follow(ran)
 		}
 	}
-	r.sh("cd " + quoted(r.work()) + " && cmp src/README results/README && grep -q '+from where I began' mend-7.patch && git -C app.git show mend-7:src/note.txt")
-	r.sh("grep -q 'all is better' " + quoted(r.report()))
-	for _, s := range []string{"mend-1", "first", "release-42"} {
-		if v := e2e.Show(t, s); v.State != protocol.Closed {
-			t.Errorf("session %s is %s after the last command on it", s, v.State)
+	t.Run("first pages", func(t *testing.T) { run(t, "docs/tutorial.md") })
+	t.Run("how-to pages", func(t *testing.T) { // they go on from the first pages, which run here if they were left out
+		run(t, pages[len(pages)-1])
+		r.sh("cd " + quoted(r.work()) + " && cmp src/README results/README && grep -q '+from where I began' mend-7.patch && git -C app.git show mend-7:src/note.txt")
+		r.sh("grep -q 'all is better' " + quoted(r.report()))
+		for _, s := range []string{"mend-1", "first", "release-42"} {
+			if v := e2e.Show(t, s); v.State != protocol.Closed {
+				t.Errorf("session %s is %s after the last command on it", s, v.State)
+			}
 		}
-	}
+	})
 }
 
 // A reader does what the pages say, on the shared stack.
 type reader struct{ t *testing.T }
+
+// follow runs the commands of a page.
+func (r *reader) follow(name string) {
+	r.t.Helper()
+	lines := command.FindAllStringSubmatch(page(r.t, name), -1)
+	if len(lines) == 0 {
+		r.t.Errorf("%s has no commands", name)
+	}
+	for _, m := range lines {
+		line := strings.TrimSpace(comment.ReplaceAllString(m[1], ""))
+		r.t.Log(name + ": $ " + line)
+		r.run(line)
+	}
+}
 
 // logIn makes the codex home of a reader who is logged in with ChatGPT.
 func (r *reader) logIn() {
