@@ -9,9 +9,9 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// TestWhoeverHasTheInboxOpenIsNotToldAtOnce: a request that comes while a person has the inbox open in
+// TestWhoeverHasTheInboxOpenInABrowserIsNotToldAtOnce: a request that comes while a person has the inbox open in
 // a browser is held back from that person, and the log says why. Others are told at once.
-func TestWhoeverHasTheInboxOpenIsNotToldAtOnce(t *testing.T) {
+func TestWhoeverHasTheInboxOpenInABrowserIsNotToldAtOnce(t *testing.T) {
 	link := strings.TrimSpace(e2e.OK(t, "ui"))
 	base, _, _ := strings.Cut(link, "/login")
 	b := browser.Open(t, base, 1440, 900)
