@@ -139,6 +139,26 @@ func TestReportsOfSubAgentsAreTheirs(t *testing.T) {
 	}
 }
 
+// An activity of a sub-agent names it for all that it says later, and an activity of the session's
+// own thread makes no sub-agent. The fields are those of codex's schema (testdata/schema.txt).
+func TestAnActivityNamesItsSubAgent(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	activity := func(id, thread string) string {
+		return completed(id, "subAgentActivity", fmt.Sprintf(`,"kind":"started","agentThreadId":%q,"agentPath":"/root/scout"`, thread))
+	}
+	s.hear(activity("a-1", "thread-2"), strings.ReplaceAll(completed("m-1", "agentMessage", `,"text":"found it"`), ourThread, "thread-2"), activity("a-2", ourThread))
+	if got, want := s.sink.of(protocol.EntryItem, protocol.EntryAssistant), []string{"item: scout: started", "assistant: found it", "item: "}; !slices.Equal(got, want) {
+		t.Fatalf("entries %q, want %q", got, want)
+	}
+	told, said, own := s.sink.entries[0], s.sink.entries[1], s.sink.entries[2]
+	if told.Data["agents"] != "thread-2" || told.SubAgent() != "" || said.SubAgent() != "thread-2" || said.Agent.Name != "scout" || own.Data["agents"] != "" {
+		t.Errorf("the activity %+v, the message %+v, the session's own %+v", told, said, own)
+	}
+	if agents := s.m.st.Agents; len(agents) != 1 {
+		t.Errorf("sub-agents %+v", agents)
+	}
+}
+
 // Secrets in reports are hidden before they reach an entry, a viewer or the state.
 func TestReportsHideSecrets(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{Redactor: NewRedactor("hunter2-hunter2")})

@@ -7,21 +7,44 @@ import (
 	"testing"
 
 	"fairlead.dev/fairlead/internal/lab/e2e"
+	"fairlead.dev/fairlead/internal/lab/scriptedauth"
+	"fairlead.dev/fairlead/internal/lab/scriptedmodel"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // The quota of a login ends in the middle of a turn, after a command has run. The
 // session goes on with the other login of the pool, and the command runs once.
 func TestAQuotaThatEndsInMidTurnMovesTheSessionToTheNextLogin(t *testing.T) {
-	const id = "switched"
-	ctx := e2e.Within(t)
-	for _, name := range []string{"quota-1", "quota-2"} {
-		if err := e2e.Lab.ImportSeed(ctx, name); err != nil {
+	t.Run("logins of ChatGPT", func(t *testing.T) { testSwitch(t, "switched", importLogin) })
+	t.Run("keys", func(t *testing.T) {
+		testSwitch(t, "switched-key", func(t *testing.T, name string) {
+			if err := e2e.Lab.ImportSeed(e2e.Within(t), name); err != nil {
+				t.Fatal(err)
+			}
+		})
+	})
+}
+
+// importLogin makes a seed of a ChatGPT account of its own.
+func importLogin(t *testing.T, name string) {
+	t.Helper()
+	home := t.TempDir()
+	login := e2e.Issuer.Login(scriptedauth.Account{ID: "acct-" + name})
+	for file, data := range map[string][]byte{"auth.json": login.AuthJSON(), "config.toml": []byte(scriptedmodel.LoginConfigTOML(e2e.Lab.Model.BaseURL()))} {
+		if err := os.WriteFile(filepath.Join(home, file), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e2e.OK(t, "seed", "set", name, "--pool", "quotas")
 	}
-	e2e.OK(t, "session", "start", "--host", "web-1", "--seed-pool", "quotas", "--id", id, "--on-limit", "switch")
+	e2e.OK(t, "seed", "import", name, home)
+}
+
+func testSwitch(t *testing.T, id string, seed func(t *testing.T, name string)) {
+	ctx, pool := e2e.Within(t), id+"-quotas"
+	for _, name := range []string{id + "-1", id + "-2"} {
+		seed(t, name)
+		e2e.OK(t, "seed", "set", name, "--pool", pool)
+	}
+	e2e.OK(t, "session", "start", "--host", "web-1", "--seed-pool", pool, "--id", id, "--on-limit", "switch")
 	closed := false
 	t.Cleanup(func() {
 		if !closed {
