@@ -19,10 +19,12 @@ import (
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A desk is a webhook that carries out each call once, and answers only when it is opened.
+// A desk is a webhook that carries out each call once, and answers only when it is opened. Its
+// first answers then are lost: a status of 503, a connection that is closed, and a reply that is cut.
 type desk struct {
 	mu    sync.Mutex
 	calls map[string]string // body by webhook-id
+	lost  int               // answers
 	asked chan struct{}
 	open  chan struct{}
 }
@@ -45,6 +47,21 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-r.Context().Done():
 		return
 	}
+	d.mu.Lock()
+	d.lost++
+	lost := d.lost
+	d.mu.Unlock()
+	switch lost {
+	case 1:
+		http.Error(w, "not now", http.StatusServiceUnavailable)
+		return
+	case 2:
+		panic(http.ErrAbortHandler) // the connection is closed
+	case 3:
+		w.Header().Set("Content-Length", "1000")
+		fmt.Fprint(w, "ticket ")
+		panic(http.ErrAbortHandler)
+	}
 	var call struct {
 		Data struct{ Arguments struct{ ID string } }
 	}
@@ -54,7 +71,7 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A tool of a team is called once for each call, with one reply, although workers are
 // killed while the handler works, more often than Temporal tries any activity of ours again whose
-// attempts are limited. A tool that the worker's config does not allow stops the
+// attempts are limited, and although the handler's first answers are lost. A tool that the worker's config does not allow stops the
 // session before anything happens.
 func TestAWebhookToolIsAnsweredOnceUnderAStormOfKills(t *testing.T) {
 	d := &desk{calls: map[string]string{}, asked: make(chan struct{}, 100), open: make(chan struct{})}
@@ -132,8 +149,8 @@ tools:
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.calls) != 1 {
-		t.Errorf("the webhook got %d calls: %v", len(d.calls), d.calls)
+	if len(d.calls) != 1 || d.lost < 4 {
+		t.Errorf("the webhook got %d calls: %v; it answered %d times", len(d.calls), d.calls, d.lost)
 	}
 	if v.Options["team_tools"] != "lookup_ticket" || v.Options["tools"] != "report_progress" {
 		t.Errorf("shown are %q and %q", v.Options["team_tools"], v.Options["tools"])
