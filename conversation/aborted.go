@@ -54,12 +54,9 @@ func (t *turns) abortRead(n wire.ItemNotice, said string) {
 	if said != "" {
 		e.Text += ": " + said
 	}
-	own := t.st.ours(n.Notice)
-	if !own {
-		setData(&e, "thread", n.ThreadID)
-	}
+	t.ofThread(&e, n.ThreadID)
 	t.entry(e)
-	if own && t.st.TurnID != "" && (n.TurnID == "" || n.TurnID == t.st.TurnID) {
+	if t.st.ours(n.Notice) && t.st.TurnID != "" && (n.TurnID == "" || n.TurnID == t.st.TurnID) {
 		t.endTurn("interrupted", nil)
 	}
 }

@@ -80,6 +80,14 @@ func (c *core) entry(e protocol.Entry) {
 	c.emit(e)
 }
 
+// ofThread marks an entry as one of a sub-agent, unless the thread is the session's own.
+func (c *core) ofThread(e *protocol.Entry, thread string) {
+	if thread = c.st.keyOf(thread, "").thread; thread != "" {
+		setData(e, "thread", thread)
+		e.Agent = c.st.agent(thread)
+	}
+}
+
 func (c *core) note(n Note) {
 	c.emit(protocol.Entry{ID: n.ID, At: n.At.UTC(), Turn: n.Turn, Type: n.Type, Text: n.Text, Data: n.Data})
 }
@@ -99,8 +107,13 @@ func (c *core) emit(e protocol.Entry) {
 	c.st.Seq = e.Seq
 }
 
-func (c *core) warn(text string) {
-	c.entry(protocol.Entry{Type: protocol.EntryState, Turn: c.st.Turn, Status: "warning", Text: text})
+func (c *core) warn(text string) { c.warnOf("", text) }
+
+// warnOf warns of what a thread reports.
+func (c *core) warnOf(thread, text string) {
+	e := protocol.Entry{Type: protocol.EntryState, Turn: c.st.Turn, Status: "warning", Text: text}
+	c.ofThread(&e, thread)
+	c.entry(e)
 }
 
 func (c *core) raw(method string, p json.RawMessage) {

@@ -108,9 +108,7 @@ func (t *turns) itemCompleted(p json.RawMessage) {
 	case "hookPrompt":
 		e.Text = hookPrompt(p)
 	}
-	if !own {
-		setData(&e, "thread", n.ThreadID)
-	}
+	t.ofThread(&e, n.ThreadID)
 	if own && t.st.TurnID != "" && n.TurnID == t.st.TurnID {
 		t.st.TurnItems++
 		if !harmless[n.Item.Type] {

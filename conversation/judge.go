@@ -191,10 +191,12 @@ func (q *requests) answerByPolicy(r *protocol.Request, o OpenRequest, v Verdict)
 	}
 	q.st.Tally.outcome(v.Outcome)
 	q.st.Tally.Judged++
-	q.entry(protocol.Entry{Type: protocol.EntryDecision, Turn: q.st.Turn, Item: r.ItemID, Digest: r.Digest,
+	e := protocol.Entry{Type: protocol.EntryDecision, Turn: q.st.Turn, Item: r.ItemID, Digest: r.Digest,
 		Text: fmt.Sprintf("%s by the policy, rule %q: %s", v.Outcome, v.Rule, r.Summary),
 		Data: map[string]string{"outcome": string(v.Outcome), "by": "policy", "rule": v.Rule, "policy": v.Policy,
-			"reason": v.Reason, "scope": scope}})
+			"reason": v.Reason, "scope": scope}}
+	q.ofThread(&e, o.Thread)
+	q.entry(e)
 	answer := q.verdictSend(r, v)
 	o.Judged = &answer
 	q.st.Open = append(q.st.Open, o)

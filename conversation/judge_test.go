@@ -40,6 +40,20 @@ func data(entries []protocol.Entry, of protocol.EntryType, key string) (all []st
 	return all
 }
 
+func TestAPolicysDecisionOnASubAgentsRequestNamesIt(t *testing.T) {
+	s := perform(t, underPolicy(running()), Options{Judge: byWords})
+	s.hear(strings.NewReplacer(ourThread, "thread-2", ourTurn, "turn-2").Replace(asking(0, "c-1", "ok a")))
+	s.heard(`{"id":0,"result":{"decision":"accept"}}`)
+	for _, e := range s.sink.entries {
+		if e.SubAgent() != "thread-2" || e.Agent.Name != "agent 1" {
+			t.Errorf("%s is of %+v", e.Type, e.Agent)
+		}
+	}
+	if n := len(s.sink.entries); n != 2 {
+		t.Errorf("%d entries", n)
+	}
+}
+
 func TestWhatThePolicyDecidesReachesNobodyElse(t *testing.T) {
 	s := perform(t, underPolicy(running()), Options{Judge: byWords})
 	s.hear(started("c-1", "commandExecution", ""), asking(0, "c-1", "ok a"), asking(1, "c-1", "no b"), asking(2, "c-1", "always c"))

@@ -83,9 +83,7 @@ func oneMore(count *int, bound int) bool {
 // report makes an entry, which names the thread if that is a sub-agent's.
 func (n *noticed) report(of wire.Notice, e protocol.Entry) {
 	e.Turn = n.st.Turn
-	if !n.st.ours(of) {
-		setData(&e, "thread", of.ThreadID)
-	}
+	n.ofThread(&e, of.ThreadID)
 	n.entry(e)
 }
 

@@ -128,13 +128,15 @@ func TestReportsBesideTheItemsAreBounded(t *testing.T) {
 func TestReportsOfSubAgentsAreTheirs(t *testing.T) {
 	s := perform(t, PumpInput{State: running()}, Options{})
 	other := func(line string) string { return strings.ReplaceAll(line, ourThread, "thread-2") }
-	s.hear(other(planLine("", "dig|pending")), other(serverLine("desk", "ready", "")), other(serverLine("desk", "failed", "no")), other(hookLine("completed", "")), other(wireEvent("model/rerouted", rerouteLine)))
+	s.hear(other(planLine("", "dig|pending")), other(serverLine("desk", "ready", "")), other(serverLine("desk", "failed", "no")), other(hookLine("completed", "")), other(wireEvent("model/rerouted", rerouteLine)),
+		other(completed("c-1", "contextCompaction", "")), other(completed("r-1", "enteredReviewMode", `,"review":"all"`)), other(wireEvent("warning", `"message":"slow"`)),
+		other(completed("u-1", "userMessage", `,"content":[{"type":"text","text":"<turn_aborted>no</turn_aborted>"}]`)))
 	for _, e := range s.sink.entries {
 		if e.SubAgent() != "thread-2" || e.Agent.Name != "agent 1" {
 			t.Errorf("%s is of %+v", e.Type, e.Agent)
 		}
 	}
-	if len(s.sink.entries) != 4 || s.m.st.Notices.Newest != nil {
+	if len(s.sink.entries) != 8 || s.m.st.Notices.Newest != nil || s.m.st.TurnID != ourTurn {
 		t.Errorf("%d entries, newest %+v", len(s.sink.entries), s.m.st.Notices.Newest)
 	}
 }

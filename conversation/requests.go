@@ -70,6 +70,9 @@ func (q *requests) demand(msg *wire.Message, read reader) {
 	r.RPC = append(json.RawMessage(nil), msg.ID...)
 	r.Incarnation = q.st.Cursor.Incarnation
 	o := OpenRequest{RPC: r.RPC, Item: r.ItemID, Thread: q.st.keyOf(a.thread, "").thread, TurnID: r.TurnID, Bulk: bulk}
+	if a := q.st.agentOf(o.Thread); a != nil {
+		r.Agent = q.cut(a.Name, maxAgentName)
+	}
 	o.Remembers, o.OfTool = a.remembers(), a.ofTool
 	if a.keeps() {
 		o.At = q.line.Offset

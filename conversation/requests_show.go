@@ -172,9 +172,7 @@ func (q *requests) entryOf(a *asked, r *protocol.Request) protocol.Entry {
 	setData(&e, "server", r.Server)
 	setData(&e, "arguments", r.Args)
 	setData(&e, "amendment", strings.Join(r.Amendment, "\n"))
-	if !q.st.ours(wire.Notice{ThreadID: a.thread}) {
-		setData(&e, "thread", a.thread)
-	}
+	q.ofThread(&e, a.thread)
 	e.Data = rulingIn(r.Ruling, e.Data)
 	return e
 }

@@ -518,7 +518,7 @@ func TestRequestsOfSubAgents(t *testing.T) {
 	s.hear(line)
 	s.wait(time.Second)
 	r := s.result(RequestsOpen)
-	if e := s.sink.entries[0]; e.Data["thread"] != "thread-2" || r.Requests[0].TurnID != "turn-2" {
+	if e := s.sink.entries[0]; e.SubAgent() != "thread-2" || r.Requests[0].TurnID != "turn-2" || r.Requests[0].Agent != "agent 1" {
 		t.Errorf("%+v, %+v", r.Requests[0], e)
 	}
 	d := decision("d", 7, protocol.Accept)

@@ -237,9 +237,7 @@ func (t *turns) errorNotice(p json.RawMessage) {
 		t.fault = why
 	}
 	setData(&e, "problem", why.Kind)
-	if !t.st.ours(n.Notice) {
-		setData(&e, "thread", n.ThreadID)
-	}
+	t.ofThread(&e, n.ThreadID)
 	t.entry(e)
 }
 
@@ -258,7 +256,7 @@ func (t *turns) warning(p json.RawMessage) {
 	if strings.Contains(text, "will use the bundled bubblewrap") {
 		return // expected: hosts need not have their own bubblewrap
 	}
-	t.warn(text)
+	t.warnOf(n.ThreadID, text)
 }
 
 func (t *turns) wake(soon func(time.Duration)) {

@@ -86,13 +86,16 @@ func TestASessionThatClosesStartsItsFollowUpsFromItsLastSnapshot(t *testing.T) {
 		return places.CloseSessionResult{Wiped: true, Removed: true, Archive: "s1.snap-1"}, nil
 	}
 	first := hello("m1")
-	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", First: &first, Options: session.Options{CloseAfter: true, FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 1}}}})
+	w.ExecuteWorkflow(protocol.TypeSession, session.Input{ID: "s1", First: &first, Options: session.Options{CloseAfter: true, Children: &protocol.Children{Max: 2}, FollowUps: []protocol.FollowUp{{Name: "review", Prompt: "review it", Turns: 1}}}})
 	w.verify()
 	if err := w.GetWorkflowError(); err != nil {
 		t.Fatal(err)
 	}
 	if len(w.children) != 1 || w.children[0].Options.From != "s1.snap-1" {
-		t.Errorf("started were %+v; the last snapshot is %+v", w.children, w.view().Close)
+		t.Fatalf("started were %+v; the last snapshot is %+v", w.children, w.view().Close)
+	}
+	if w.children[0].Options.Children != nil { // they would not count towards the bound of the first session
+		t.Errorf("the follow-up may start %+v", w.children[0].Options.Children)
 	}
 }
 

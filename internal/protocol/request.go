@@ -33,6 +33,7 @@ type Request struct {
 	Method  string   `json:"method,omitempty"`
 	TurnID  string   `json:"turn_id,omitempty"`
 	ItemID  string   `json:"item_id,omitempty"`
+	Agent   string   `json:"agent,omitempty"` // the sub-agent's name, if one asks
 	Summary string   `json:"summary"`
 	Command string   `json:"command,omitempty"`
 	CWD     string   `json:"cwd,omitempty"`

@@ -286,6 +286,7 @@ type Approval struct {
 	// Host and Sandbox are those of the session now. Only answers to queries have them.
 	Host    string   `json:"host,omitempty"`
 	Sandbox string   `json:"sandbox,omitempty"`
+	Agent   string   `json:"agent,omitempty"` // the sub-agent's name, if one asks; codex or the model chose it
 	Kind    string   `json:"kind"`
 	Summary string   `json:"summary"`
 	Command string   `json:"command"`

@@ -158,7 +158,7 @@ func (s *approvalsPart) approvalView(a *approvalState) protocol.Approval {
 		questions = []protocol.Question{}
 	}
 	v := protocol.Approval{
-		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Kind: string(r.Kind), Summary: r.Summary,
+		ID: s.approvalID(a.N), Session: s.id, Turn: a.Turn, Agent: r.Agent, Kind: string(r.Kind), Summary: r.Summary,
 		Command: r.Command, CWD: r.CWD, Reason: r.Reason, Changes: changes, Digest: r.Digest, Digested: r.Digested,
 		Network: r.Network, GrantRoot: r.GrantRoot, Permissions: r.Permissions, Questions: questions, URL: r.URL, Server: r.Server, Tool: r.Tool, Args: r.Args, Amendment: r.Amendment,
 		Offered: r.Offered, Truncated: r.Truncated, AskedAt: a.AskedAt.UTC(), ExpiresAt: a.Expires,

@@ -320,6 +320,7 @@ func (s *followsPart) followUpOptions(r protocol.FollowUp, snapshot string) Opti
 	if r.Seed != "" || r.SeedPool != "" {
 		o.Seed, o.SeedPool = r.Seed, r.SeedPool
 	}
+	o.Children = nil // the bound of a tree of sessions is that of its first session
 	o.ParkAfter, o.TTL = 0, min(cmp.Or(o.TTL, followUpTTL), followUpTTL)
 	return o
 }

@@ -140,6 +140,7 @@ function follow(url) {
       if (!part || part.dataset.next === transcript.dataset.next) break;
       const stay = bottom();
       for (const e of [...part.children]) {
+        texts.delete(e.dataset.of);
         if (running.dataset.of && e.dataset.of === running.dataset.of) quiet();
         transcript.append(document.importNode(e, true));
       }
@@ -148,6 +149,8 @@ function follow(url) {
     }
   });
   const quiet = () => { running.hidden = true; running.textContent = ""; delete running.dataset.of; };
+  // Items of sub-agents run beside those of the session. What grew last is shown, with its agent.
+  const texts = new Map();
   let soon = 0;
   const summary = () => { if (!soon) soon = setTimeout(() => { soon = 0; refresh(); }, 150); };
   events.addEventListener("entry", (e) => { newest = Number(e.lastEventId); append(); summary(); });
@@ -156,9 +159,13 @@ function follow(url) {
   events.addEventListener("resync", () => location.reload());
   events.addEventListener("delta", (e) => {
     const d = JSON.parse(e.data);
-    if (running.dataset.of !== d.item) { running.textContent = ""; running.dataset.of = d.item; running.hidden = false; }
-    running.append(shown(d.text || d.delta || ""));
-    if (running.textContent.length > 20000) running.textContent = running.textContent.slice(-16000);
+    let text = (texts.get(d.item) || "") + shown(d.text || d.delta || "");
+    if (text.length > 20000) text = text.slice(-16000);
+    if (texts.size > 100) texts.clear();
+    texts.set(d.item, text);
+    running.dataset.of = d.item;
+    running.textContent = (d.agent ? shown(d.agent.name) + ": " : "") + text;
+    running.hidden = false;
   });
 }
 

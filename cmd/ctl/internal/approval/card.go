@@ -184,6 +184,9 @@ func (c card) facts(now time.Time) (all []term.Line) {
 		in += ", sandbox " + c.at.sandbox
 	}
 	add("", "in", in)
+	if ap.Agent != "" {
+		add("", "asks", "the sub-agent "+core.OneLine(ap.Agent, 100))
+	}
 	from := ap.Server
 	if ap.Tool != "" {
 		from = strings.TrimPrefix(from+" "+ap.Tool, " ")

@@ -159,3 +159,14 @@ func TestTheModelsReasonIsShownAsAClaim(t *testing.T) {
 		t.Error("d does not say that the digest leaves it out")
 	}
 }
+
+func TestACardNamesTheSubAgentThatAsks(t *testing.T) {
+	ap := honest("make")
+	if facts := printed(card{ap, atWork}.facts(time.Now())); strings.Contains(facts, "sub-agent") {
+		t.Errorf("without one, it is shown as\n%s", facts)
+	}
+	ap.Agent = "scout\x1b[1m"
+	if facts := printed(card{ap, atWork}.facts(time.Now())); !strings.Contains(facts, `asks     the sub-agent scout\x1b[1m`) {
+		t.Errorf("it is shown as\n%s", facts)
+	}
+}

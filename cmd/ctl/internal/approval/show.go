@@ -26,7 +26,7 @@ func Show(p *core.Printer, ap protocol.Approval, diffs bool) {
 		from = strings.TrimPrefix(from+" "+ap.Tool, " ")
 	}
 	p.Fields(core.Plain("approval"), core.Painted(core.Bold, ap.ID), core.Plain("state"), core.Painted(approvalColour(ap.State), string(ap.State)),
-		core.Plain("kind"), core.Plain(ap.Kind), core.Plain("from"), core.Plain(from), core.Plain("in"), core.Plain(ap.CWD), core.Plain("network"), core.Plain(networkText(ap)), core.Plain("reason"), core.Plain(ap.Reason),
+		core.Plain("kind"), core.Plain(ap.Kind), core.Plain("agent"), core.Plain(ap.Agent), core.Plain("from"), core.Plain(from), core.Plain("in"), core.Plain(ap.CWD), core.Plain("network"), core.Plain(networkText(ap)), core.Plain("reason"), core.Plain(ap.Reason),
 		core.Plain("decision"), core.Plain(decision), core.Plain("delivery"), core.Plain(ap.Delivery), core.Plain("void"), core.Plain(ap.VoidReason),
 		core.Plain("policy"), core.Plain(rulingText(ap)), core.Plain("signatures"), core.Painted(core.Yellow, signedText(ap)),
 		core.Plain("earlier"), core.Painted(core.Yellow, show.EarlierText(ap.Earlier)), core.Plain("offered"), core.Plain(strings.Join(ap.Offered, ", ")), core.Plain("expires"), core.Plain(ap.ExpiresAt), core.Plain("digest"), core.Painted(core.Dim, ap.Digest), core.Plain("unchecked"), core.Painted(core.Yellow, uncheckedText(ap)))
