@@ -424,7 +424,7 @@ func TestACutOfTheStoreIsFoundWithoutAHead(t *testing.T) {
 		// No worker has taken it up, and ctl does not know its type. The others are verified.
 		begin("session/untaken", "nobody-polls-it", "Unknown")
 		code, out, errs = a.ctl("verify", "--ask")
-		if code != 4 || !strings.Contains(out, "10 records") || !strings.Contains(errs, "1 workflows do not tell their newest records; the first is session/untaken") {
+		if code != 4 || !strings.Contains(out, "10 records") || !strings.Contains(errs, "no answer from 1 workflow; the first is session/untaken") {
 			t.Errorf("exit %d, %s%s", code, out, errs)
 		}
 	})

@@ -83,11 +83,11 @@ func (f *filter) named() string {
 
 // A reading is the records of the store, and those that workflows still have.
 type reading struct {
-	lines   []string
-	told    told     // heads, as workflows and workers tell them
-	unasked []string // workflows that did not tell theirs
-	store   string   // id
-	where   string   // address and namespace of Temporal
+	lines  []string
+	told   told     // heads, as workflows and workers tell them
+	silent []string // workflows that did not answer
+	store  string   // id
+	where  string   // address and namespace of Temporal
 }
 
 // A question says whom to ask for the heads of chains.
@@ -113,7 +113,7 @@ func read(ctx context.Context, a *core.App, doing string, f filter, ask question
 		}
 	}
 	if ask.workflows && f.Workflow == "" {
-		if r.lines, r.unasked, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
+		if r.lines, r.silent, err = ofWorkflows(ctx, a, t, doing, r.told); err != nil {
 			return r, err
 		}
 	}
@@ -319,8 +319,8 @@ later proves nothing.`,
 			if !v.Holds {
 				return core.ExitStatus(core.ExitFailed)
 			}
-			if n := len(r.unasked); n > 0 {
-				return core.Unreachable("%s: what was read holds, but %d workflows do not tell their newest records; the first is %s", doing, n, r.unasked[0]).
+			if n := len(r.silent); n > 0 {
+				return core.Unreachable("%s: what was read holds, but a cut at the end of a chain may be hidden: no answer from %s; the first is %s", doing, core.CountOf(n, "workflow"), r.silent[0]).
 					Hinted("are workers running? `ctl status` shows them; then verify again")
 			}
 			return nil

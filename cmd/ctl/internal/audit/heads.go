@@ -203,9 +203,9 @@ func ofWorkers(ctx context.Context, a *core.App, t *conn.Conn, to told) {
 	}
 }
 
-// ofWorkflows asks each workflow that Temporal still knows. unasked are the ids of those that did
-// not answer; the others are asked nevertheless.
-func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, to told) (waiting, unasked []string, err error) {
+// ofWorkflows asks each workflow that Temporal still knows. silent are the ids of those that did not
+// answer; the others are asked nevertheless.
+func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, to told) (waiting, silent []string, err error) {
 	all, err := t.List(ctx, doing, "", maxAsked+1)
 	if err != nil {
 		return nil, nil, err
@@ -221,7 +221,7 @@ func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, t
 	ids = slices.Compact(ids)
 
 	var mu sync.Mutex
-	silent, live := 0, false
+	without, live := 0, false // without records
 	ask := func(ids []string, query func(id string, v *protocol.AuditView) (bool, error)) (left []string) {
 		var g errgroup.Group
 		g.SetLimit(askedAtOnce)
@@ -239,7 +239,7 @@ func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, t
 					left = append(left, id)
 					return nil
 				case err != nil:
-					silent++ // it has no records, or has ended since
+					without++ // it has no records, or has ended since
 				case v.Head != nil:
 					to[v.Head.Entity] = *v.Head
 					waiting = append(waiting, v.Waiting...)
@@ -251,20 +251,20 @@ func ofWorkflows(ctx context.Context, a *core.App, t *conn.Conn, doing string, t
 		g.Wait()
 		return left
 	}
-	unasked = ask(ids, func(id string, v *protocol.AuditView) (bool, error) {
+	silent = ask(ids, func(id string, v *protocol.AuditView) (bool, error) {
 		return t.AskEither(ctx, doing, id, protocol.QueryAudit, v)
 	})
 	if live { // AskEither does not wait long for a worker that is busy
-		unasked = ask(unasked, func(id string, v *protocol.AuditView) (bool, error) {
+		silent = ask(silent, func(id string, v *protocol.AuditView) (bool, error) {
 			return true, t.Query(ctx, doing, id, protocol.QueryAudit, v)
 		})
 	}
 	if ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	if silent > 0 {
-		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", silent, len(ids))
+	if without > 0 {
+		a.Note("%d of %d workflows tell no newest record: those of maintenance have none", without, len(ids))
 	}
-	slices.Sort(unasked)
-	return waiting, unasked, nil
+	slices.Sort(silent)
+	return waiting, silent, nil
 }
