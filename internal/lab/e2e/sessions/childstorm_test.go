@@ -11,16 +11,11 @@ import (
 )
 
 // A child is started once, does its work once, and its parent is told its end, although the worker
-// is killed in each activity of both sessions more often than activities are tried again.
+// is killed again and again in activities of both sessions.
 func TestAChildIsStartedOnceUnderAStormOfKills(t *testing.T) {
 	l, run := e2e.Own(t, "limits: {watch: 1s}\n")
 	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "mother", "--children", "1")
-	c, err := l.Outsider(e2e.Within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	k := &killer{t: t, l: l, c: c, attempts: map[string]int32{}, kills: map[string]int32{}, beyond: map[string]bool{}}
+	k := newKiller(t, l)
 	shown := func(id string) (v protocol.SessionView, ok bool) {
 		err := l.JSON(e2e.Within(t), &v, "session", "show", id)
 		return v, err == nil

@@ -33,6 +33,16 @@ type killer struct {
 	beyond map[string]bool
 }
 
+func newKiller(t *testing.T, l *lab.Lab) *killer {
+	t.Helper()
+	c, err := l.Outsider(e2e.Within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return &killer{t: t, l: l, c: c, attempts: map[string]int32{}, kills: map[string]int32{}, beyond: map[string]bool{}}
+}
+
 // unlimited is how often an activity is killed whose attempts have no limit.
 const unlimited = 2
 
@@ -91,12 +101,7 @@ func TestAFollowUpHappensOnceUnderAStormOfKills(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "stormy", "--follow-up", rules)
-	c, err := l.Outsider(e2e.Within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	k := &killer{t: t, l: l, c: c, attempts: map[string]int32{}, kills: map[string]int32{}, beyond: map[string]bool{}}
+	k := newKiller(t, l)
 	shown := func(id string) (v protocol.SessionView, ok bool) {
 		err := l.JSON(e2e.Within(t), &v, "session", "show", id)
 		return v, err == nil
@@ -175,12 +180,7 @@ func TestTheResultOfAFollowUpIsAttachedOnceThoughItsPumpIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("session", "start", "--host", "web-1", "--seed", "team", "--id", "reviewed", "--follow-up", rules)
-	c, err := l.Outsider(e2e.Within(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.Close)
-	k := &killer{t: t, l: l, c: c}
+	k := newKiller(t, l)
 	run("session", "send", "reviewed", "the first words")
 	if _, err := l.Model.AwaitWaiting(e2e.Within(t), "review"); err != nil {
 		t.Fatal(err)

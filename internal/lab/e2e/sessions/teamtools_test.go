@@ -22,11 +22,11 @@ import (
 // A desk is a webhook that carries out each call once, and answers only when it is opened. Its
 // first answers then are lost: a status of 503, a connection that is closed, and a reply that is cut.
 type desk struct {
-	mu    sync.Mutex
-	calls map[string]string // body by webhook-id
-	lost  int               // answers
-	asked chan struct{}
-	open  chan struct{}
+	mu      sync.Mutex
+	calls   map[string]string // body by webhook-id
+	answers int               // also those that were lost
+	asked   chan struct{}
+	open    chan struct{}
 }
 
 func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -48,10 +48,10 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	d.mu.Lock()
-	d.lost++
-	lost := d.lost
+	d.answers++
+	nth := d.answers
 	d.mu.Unlock()
-	switch lost {
+	switch nth {
 	case 1:
 		http.Error(w, "not now", http.StatusServiceUnavailable)
 		return
@@ -71,8 +71,8 @@ func (d *desk) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A tool of a team is called once for each call, with one reply, although workers are
 // killed while the handler works, more often than Temporal tries any activity of ours again whose
-// attempts are limited, and although the handler's first answers are lost. A tool that the worker's config does not allow stops the
-// session before anything happens.
+// attempts are limited, and although the handler's first answers are lost. A tool that the worker's
+// config does not allow stops the session before anything happens.
 func TestAWebhookToolIsAnsweredOnceUnderAStormOfKills(t *testing.T) {
 	d := &desk{calls: map[string]string{}, asked: make(chan struct{}, 100), open: make(chan struct{})}
 	s := httptest.NewServer(d)
@@ -149,8 +149,8 @@ tools:
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.calls) != 1 || d.lost < 4 {
-		t.Errorf("the webhook got %d calls: %v; it answered %d times", len(d.calls), d.calls, d.lost)
+	if len(d.calls) != 1 || d.answers < 4 {
+		t.Errorf("the webhook got %d calls: %v; it answered %d times", len(d.calls), d.calls, d.answers)
 	}
 	if v.Options["team_tools"] != "lookup_ticket" || v.Options["tools"] != "report_progress" {
 		t.Errorf("shown are %q and %q", v.Options["team_tools"], v.Options["tools"])
