@@ -436,6 +436,7 @@ type Agreement struct {
 
 // Approval defines model for Approval.
 type Approval struct {
+	Agent       *string          `json:"agent,omitempty"`
 	Agreed      *[]Agreement     `json:"agreed,omitempty"`
 	Amendment   *[]string        `json:"amendment,omitempty"`
 	Approvers   *[]string        `json:"approvers,omitempty"`

@@ -1370,6 +1370,7 @@ export interface components {
             scope: string;
         };
         Approval: {
+            agent?: string;
             agreed?: components["schemas"]["Agreement"][] | null;
             amendment?: string[] | null;
             approvers?: string[] | null;
