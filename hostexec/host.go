@@ -62,7 +62,7 @@ const MaxOutput = 4 << 20
 type Stream interface {
 	io.Reader // standard output
 	io.Writer // standard input
-	// CloseWrite ends standard input.
+	// CloseWrite ends standard input. It returns nil if the command has ended: Wait tells how.
 	CloseWrite() error
 	// Stderr returns the last 64 KiB of standard error so far.
 	Stderr() []byte

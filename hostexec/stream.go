@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"sync"
 	"time"
 
@@ -228,7 +229,13 @@ func (s *stream) Write(p []byte) (int, error) {
 	return n, err
 }
 
-func (s *stream) CloseWrite() error { return s.ch.CloseWrite() }
+func (s *stream) CloseWrite() error {
+	err := s.ch.CloseWrite()
+	if errors.Is(err, io.EOF) || errors.Is(err, os.ErrClosed) {
+		return nil // the command has ended, and its standard input with it
+	}
+	return err
+}
 
 func (s *stream) Stderr() []byte {
 	s.mu.Lock()
