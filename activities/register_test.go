@@ -38,7 +38,7 @@ func TestEveryActivityIsRegisteredUnderANameOfItsOwn(t *testing.T) {
 	r := &registry{ActivityRegistry: worker.New(c, "test", worker.Options{})}
 	New(site.Deps{Temporal: c}).Register(r)
 	slices.Sort(r.names)
-	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots ClaimStart CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSessions FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PlanTest PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys SendNotice StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchEvents WatchHost WipeLeftover WriteAudit"
+	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots ClaimStart CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSessions FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PlanTest PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RecoverSeeds RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys SendNotice StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchEvents WatchHost WipeLeftover WriteAudit"
 	if got := strings.Join(r.names, " "); got != want {
 		t.Errorf("registered %s, want %s", got, want)
 	}

@@ -7,7 +7,7 @@
 //	          CaptureSeed, LoginSeed
 //	batch     Batch: many sessions from one file
 //	schedule  Fire: the session that a person's Schedule starts
-//	care      Maintenance, PruneSnapshots, CheckSnapshots, RotateKeys, ClaimKey
+//	care      Maintenance, PruneSnapshots, CheckSnapshots, RotateKeys, RecoverSeeds, ClaimKey
 //	internal  kit, lease and ruling, which these share
 //
 // This package registers all of them. Its tests run whole workflows. Comments cite promises

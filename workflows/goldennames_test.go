@@ -216,7 +216,7 @@ func TestGoldenNames(t *testing.T) {
 	for what, id := range map[string]string{
 		"session": protocol.SessionID("x"), "host pool": protocol.PoolID("x"), "host pool of the default zone": protocol.PoolID(""), "seed": protocol.SeedID("x"), "seed pool": protocol.SeedPoolID("x"),
 		"host task": protocol.HostTaskID("x", "check"), "batch": protocol.BatchID("x"), "schedule": protocol.ScheduleID("x"), "key": protocol.KeyID("x"), "session of a key": protocol.IDOfKey("x"),
-		"prune": protocol.PruneSnapshotsID, "prune dry-run": protocol.LookPruneID, "check of snapshots": protocol.CheckSnapshotsID, "rotation of keys": protocol.RotateKeysID, "check of keys": protocol.CheckKeysID,
+		"prune": protocol.PruneSnapshotsID, "prune dry-run": protocol.LookPruneID, "check of snapshots": protocol.CheckSnapshotsID, "rotation of keys": protocol.RotateKeysID, "check of keys": protocol.CheckKeysID, "recovery": protocol.RecoverID, "look of a recovery": protocol.LookRecoverID,
 		"maintenance": protocol.MaintenanceID, "maintenance of snapshots": protocol.MaintainStoreID, "maintenance of the store": protocol.TidyStoreID,
 		"maintenance of hosts": protocol.MaintainHostsID("x"), "maintenance of leftovers": protocol.MaintainLeftoversID("x"),
 		"task queue": protocol.TaskQueueOf("x"), "task queue of the default zone": protocol.TaskQueueOf(""), "origin of a schedule": protocol.OriginSchedule("x"), "message of a decision": protocol.SendID("x", 1),

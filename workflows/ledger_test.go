@@ -193,7 +193,7 @@ func TestRecordsOfAPoolWaitWhileTheStoreIsAway(t *testing.T) {
 func TestEachStartOfATaskIsOnRecordOnce(t *testing.T) {
 	for name, verb := range map[string]string{
 		protocol.TypeProvision: "host.write", protocol.TypeCheck: "host.write", protocol.TypeScan: "host.write", protocol.TypeExec: "host.exec",
-		protocol.TypeCapture: "seed.write", protocol.TypeLogin: "seed.write", protocol.TypeRotate: "seed.write",
+		protocol.TypeCapture: "seed.write", protocol.TypeLogin: "seed.write", protocol.TypeRotate: "seed.write", protocol.TypeRecover: "seed.write",
 		protocol.TypePrune: "snapshot.write", protocol.TypeCheckSnapshots: "snapshot.write",
 	} {
 		for _, how := range []string{"signed", "refused", "unsigned", "unsigned, while the store is away"} {

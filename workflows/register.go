@@ -24,7 +24,7 @@ func register(r worker.WorkflowRegistry, every kit.Intervals) {
 		protocol.TypeSession: session.Run(every), protocol.TypeHostPool: hostpool.Run(every), protocol.TypeSeed: seed.Run(every), protocol.TypeSeedPool: seed.RunPool(every),
 		protocol.TypeProvision: hostpool.ProvisionHost, protocol.TypeCheck: hostpool.CheckHost, protocol.TypeExec: hostpool.ExecOnHost, protocol.TypeScan: hostpool.ScanHostKeys,
 		protocol.TypeMaintenance: care.Maintenance, protocol.TypeCapture: seed.CaptureSeed, protocol.TypeLogin: seed.LoginSeed,
-		protocol.TypeRotate: care.RotateKeys, protocol.TypeBatch: batch.Run(every), protocol.TypePrune: care.PruneSnapshots, protocol.TypeCheckSnapshots: care.CheckSnapshots,
+		protocol.TypeRotate: care.RotateKeys, protocol.TypeRecover: care.RecoverSeeds, protocol.TypeBatch: batch.Run(every), protocol.TypePrune: care.PruneSnapshots, protocol.TypeCheckSnapshots: care.CheckSnapshots,
 		protocol.TypeToolCall: toolcall.Call, protocol.TypeOutbox: outbox.Run,
 		protocol.TypeClaimKey: care.ClaimKey, protocol.TypeFire: schedule.Fire,
 	} {

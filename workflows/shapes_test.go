@@ -361,7 +361,7 @@ var shapes = []shape{
 		for kind, in := range map[string]any{
 			protocol.TypeProvision: protocol.HostTaskInput{Zone: r.zone, Host: spec}, protocol.TypeCheck: protocol.HostTaskInput{Zone: r.zone, Host: spec},
 			protocol.TypeExec: protocol.ExecInput{ID: "e1", Host: spec, Argv: []string{"true"}}, protocol.TypeScan: protocol.ScanHostKeysInput{Host: spec},
-			protocol.TypeRotate: protocol.RotateKeysInput{},
+			protocol.TypeRotate: protocol.RotateKeysInput{}, protocol.TypeRecover: protocol.RecoverInput{},
 		} {
 			id := protocol.HostTaskID(r.zone, kind)
 			r.start(id, kind, in)

@@ -405,6 +405,10 @@ func (h *standIn) CheckHost(context.Context, hosts.CheckHostInput) (protocol.Che
 		Facts: map[string]string{"sandbox": "yes", "codex": "0.169.0"}, CheckedAt: time.Unix(1_800_000_000, 0).UTC()}, nil
 }
 
+func (h *standIn) RecoverSeeds(_ context.Context, in protocol.RecoverInput) (protocol.RecoverResult, error) {
+	return protocol.RecoverResult{DryRun: in.DryRun, Seeds: []protocol.RecoveredSeed{}}, nil
+}
+
 func (h *standIn) RotateKeys(context.Context, protocol.RotateKeysInput) (protocol.RotateKeysResult, error) {
 	return protocol.RotateKeysResult{Blobs: 3, Renewed: 3, Unneeded: true}, nil
 }

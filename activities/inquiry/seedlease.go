@@ -1,6 +1,8 @@
 package inquiry
 
 import (
+	"slices"
+
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -48,11 +50,23 @@ type SeedNow struct {
 	// First is below the epochs of all leases of this workflow. It is 0 if unknown, or if a
 	// person gave up earlier leases.
 	First int64 `json:"first,omitempty"`
+	// Epoch is that of the newest lease; 0 if unknown. Lost are epochs of leases that were
+	// granted and then forgotten, because Temporal's database was restored to an earlier point.
+	Epoch int64    `json:"epoch,omitempty"`
+	Lost  []Epochs `json:"lost,omitempty"`
 }
 
-// Forgot reports whether a lease may be of an earlier workflow, ended by force: nobody
-// knows its holder, or whether its login was saved. Epoch 0 is unknown.
-func (n SeedNow) Forgot(epoch int64) bool { return n.First > 0 && epoch <= n.First }
+// Forgot reports whether a lease may be of an earlier workflow, ended by force, or of a time
+// that Temporal has forgotten: nobody knows its holder, or whether its login was saved. The seed
+// takes a login of such a time only after `ctl recover`. Epoch 0 is unknown.
+func (n SeedNow) Forgot(epoch int64) bool {
+	return n.First > 0 && epoch <= n.First || n.Epoch > 0 && epoch > n.Epoch || InAny(n.Lost, epoch)
+}
+
+// InAny reports whether an epoch is in one of the ranges.
+func InAny(all []Epochs, epoch int64) bool {
+	return slices.ContainsFunc(all, func(e Epochs) bool { return e.First <= epoch && epoch <= e.Last })
+}
 
 // IsFree reports whether a holder without a known lease may save its login.
 func (n SeedNow) IsFree(holder string) bool {

@@ -78,6 +78,12 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 	}
 	defer done()
 	spent := seeds.AuthDigest(seed.Auth())
+	if v, err := overtaken(ctx, s, in.Seed, seed); err != nil || v != nil {
+		if v != nil {
+			out.SeedVerdict = *v
+		}
+		return out, err
+	}
 	ref, b, err := seeds.LoadRefreshed(ctx, s.Store, in.Seed.Name, in.Seed.Generation+1, spent)
 	if err != nil {
 		return out, &kit.SeedError{Name: in.Seed.Name, Err: err}
@@ -108,6 +114,17 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 		return out, nil
 	}
 	return askIssuer(ctx, s, in, seed, spent, intent), nil
+}
+
+// overtaken returns a verdict if the store has a login that was made from this one otherwise
+// than by the refresh that RefreshSeed repeats. Not even a person's Force uses that token.
+func overtaken(ctx context.Context, s *site.Site, ref protocol.SeedRef, seed *seeds.Bundle) (*SeedVerdict, error) {
+	ahead, err := lookAhead(ctx, s, ref, seed)
+	if err != nil || ahead.Newest == nil || seeds.Answers(*ahead.Newest, ref.Generation+1, seed) {
+		return nil, err
+	}
+	return &SeedVerdict{Verdict: string(seeds.VerdictLost), Hint: hintRestored,
+		Reason: fmt.Sprintf("it is at generation %d, and the store has generation %d, which was made from it: its refresh token is used up", ref.Generation, ahead.Newest.Generation)}, nil
 }
 
 // askIssuer cannot be stopped, except with the process: a cancelled activity, too, stores a

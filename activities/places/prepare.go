@@ -168,6 +168,11 @@ func PrepareSession(ctx context.Context, s *site.Site, in PrepareSessionInput, a
 			return out, err
 		}
 	}
+	if !protocol.NoLoginOnHost(in.Credentials) {
+		if err := logins.CheckNewest(ctx, s, h, l.CodexHome, a.mark.Seed, bundle); err != nil {
+			return out, err
+		}
+	}
 
 	if err := keepInstructions(ctx, s, told, hide); err != nil {
 		return out, err

@@ -164,6 +164,7 @@ func NewSite(d Deps) *Site {
 	s.AskLeft = func(ctx context.Context) ([]inquiry.LeftThere, error) { return inquiry.AskPools(ctx, d.Temporal) }
 	if d.Temporal != nil {
 		s.Desk, s.Left = inquiry.TemporalDesk{Client: d.Temporal}, inquiry.TemporalLeft{Client: d.Temporal}
+		s.Restored = inquiry.TemporalDesk{Client: d.Temporal}
 	}
 	return s
 }
@@ -178,6 +179,8 @@ type Site struct {
 	// Desk is nil without Temporal.
 	Desk inquiry.SeedDesk
 	Left inquiry.LeftDesk // nil without Temporal
+	// Restored is nil without Temporal.
+	Restored inquiry.RestoreDesk
 	// SaveEvery, if set, replaces saveBackEvery.
 	SaveEvery time.Duration
 

@@ -55,6 +55,7 @@ var commands = []func(*core.App) *cobra.Command{
 	audit.Command,
 	notify.Command,
 	cluster.Command,
+	cluster.Recover,
 }
 
 func main() {

@@ -80,6 +80,7 @@ var updates = map[string]rule{
 	protocol.UpdateSaveSeed:    {Internal, ""},
 	protocol.UpdateRotatedSeed: {Internal, ""},
 	protocol.UpdateRefreshSeed: {Internal, ""},
+	protocol.UpdateAdoptSeed:   {Internal, ""}, // by the activity of ctl recover, whose start was judged
 	// of sessions
 	protocol.SignalMessage:   {Person, ""},
 	protocol.SignalDecide:    {Person, ""},
@@ -112,6 +113,7 @@ var starts = map[string]rule{
 	protocol.TypeCapture:        {Person, access.SeedWrite},
 	protocol.TypeLogin:          {Person, access.SeedWrite},
 	protocol.TypeRotate:         {Person, access.SeedWrite},
+	protocol.TypeRecover:        {Person, access.SeedWrite},
 	protocol.TypePrune:          {Person, access.SnapshotWrite},
 	protocol.TypeCheckSnapshots: {Person, access.SnapshotWrite},
 	protocol.TypeBatch:          {Person, access.BatchRun},

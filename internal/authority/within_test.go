@@ -11,7 +11,7 @@ import (
 // our workers once wrote, such as the result of a workflow of the same id.
 func TestAWorkflowThatOursNeverStartIsNoChild(t *testing.T) {
 	for name, want := range map[string]bool{
-		protocol.TypeRotate: false, protocol.TypeCheckSnapshots: false, protocol.TypeMaintenance: false, protocol.TypeExec: false,
+		protocol.TypeRotate: false, protocol.TypeRecover: false, protocol.TypeCheckSnapshots: false, protocol.TypeMaintenance: false, protocol.TypeExec: false,
 		protocol.TypeCapture: false, protocol.TypeLogin: false, protocol.TypeProvision: false, protocol.TypeCheck: false,
 		protocol.TypeScan: false, protocol.TypeFire: false, protocol.TypeClaimKey: false, protocol.TypeToolCall: false,
 		protocol.TypeSession: true, protocol.TypeBatch: true, protocol.TypeSeedPool: true, protocol.TypeSeed: true, protocol.TypeHostPool: true, protocol.TypePrune: true, protocol.TypeOutbox: true,

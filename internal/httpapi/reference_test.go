@@ -43,7 +43,7 @@ const staysOut = `
 | ` + "`snapshot check`, `prune`" + ` | they look after the whole store; workers do that by themselves |
 | ` + "`batch check`" + ` | a start tells all mistakes before it begins anything |
 | ` + "`session close`" + ` of a group, ` + "`transcript`" + ` as Markdown or a page | lists, closes and entries are there |
-| ` + "`access`, `policy`, `token`, `login`, `notify`, `cluster`, `up`, `down`, `doctor`" + ` | they are about who may do what, and about the stack itself, and not about its work |
+| ` + "`access`, `policy`, `token`, `login`, `notify`, `cluster`, `recover`, `up`, `down`, `doctor`" + ` | they are about who may do what, and about the stack itself, and not about its work |
 
 Secret answers are sealed by a worker: ` + "`POST /v1/sessions/{id}/requests/{digest}/answers`" + ` takes them, and answers with ` + "`answers_blob`" + ` of a decision.
 `

@@ -171,6 +171,10 @@ const ErrTypeHostFlood = "host_flood"
 // now. Its content counts as neither removed nor wiped.
 const ErrTypeRootMissing = "root_missing"
 
+// ErrTypeSeedBehind means that the store has a later login of a seed than Temporal knows, as
+// after its database was restored to an earlier point. Nothing uses the earlier one.
+const ErrTypeSeedBehind = "seed_behind"
+
 // ErrTypeNewer means that the worker does not know a feature that the session requires. Any
 // other worker may.
 const ErrTypeNewer = "newer_worker"

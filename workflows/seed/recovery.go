@@ -22,6 +22,9 @@ type recovery struct {
 	fut    workflow.Future
 	cancel workflow.CancelFunc
 	back   bool // cancelled for a rollover; the next run begins it again
+	// stale says that the seed got another login from the store meanwhile. What was fetched is
+	// compared with that one by the next fetch.
+	stale bool
 }
 
 func (r *recovery) callBack() {
@@ -157,7 +160,10 @@ func (s *recoveryPart) takeFetched() {
 	}
 	now := workflow.Now(s.ctx)
 	switch {
-	case err != nil && rec.back:
+	case err != nil && rec.back, rec.stale:
+		if out.Saved != nil {
+			s.saving.keepBlob(out.Saved.Blob)
+		}
 		l.NextTry = now
 	case err != nil:
 		l.Problem = kit.FailureOf("fetch it from "+l.where(), err)

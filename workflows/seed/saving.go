@@ -232,7 +232,7 @@ func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 // now returns the newest generation and its holders. A holder that ended counts until its
 // login is fetched.
 func (s *savingPart) now() inquiry.SeedNow {
-	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
+	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First, Epoch: s.st.Epoch, Lost: s.st.Lost}
 	if s.st.Ref != nil {
 		out.Generation = s.st.Ref.Generation
 	}
@@ -247,8 +247,11 @@ func (s *savingPart) now() inquiry.SeedNow {
 }
 
 // forgot reports whether an earlier workflow of the seed, which was ended by force, granted
-// the lease of that epoch.
-func (s *savingPart) forgot(epoch int64) bool { return epoch > 0 && epoch <= s.st.First }
+// the lease of that epoch, or this workflow did in a time that Temporal has forgotten. The
+// latter is known only once a person has reconciled the seed with the store.
+func (s *savingPart) forgot(epoch int64) bool {
+	return epoch > 0 && (epoch <= s.st.First || inquiry.InAny(s.st.Lost, epoch))
+}
 
 // takesFrom reports whether the seed takes the login that the holder of a forgotten lease
 // left on its host: nobody holds the seed, and no other login is to be saved.

@@ -84,6 +84,9 @@ type State struct {
 	// workflow of the seed, ended by force, have epochs up to First. It is 0 if a person
 	// gave up what they left, or if an older release began the workflow.
 	First int64 `json:"first,omitempty"`
+	// Lost are the epochs of leases that Temporal has forgotten, because its database was
+	// restored to an earlier point. The newest ranges are kept.
+	Lost []inquiry.Epochs `json:"lost,omitempty"`
 	// Commands are those that were signed, so that each counts once.
 	Commands command.Nonces `json:"commands,omitzero"`
 	// Audit has the records of accepted commands that may not be in the store.
@@ -155,6 +158,7 @@ func (s *seed) listen() error {
 		updating(s.seedCore, protocol.UpdateExportSeed, s.saving.checkExport, s.saving.export),
 		updating(s.seedCore, protocol.UpdateSaveSeed, s.saving.checkSave, s.saving.save),
 		updating(s.seedCore, protocol.UpdateRotatedSeed, s.saving.checkRotated, s.saving.rotated),
+		updating(s.seedCore, protocol.UpdateAdoptSeed, s.saving.checkAdopt, s.saving.adopt),
 		workflow.SetUpdateHandlerWithOptions(s.ctx, protocol.UpdateVerifySeed, s.checks.verify,
 			workflow.UpdateHandlerOptions{Validator: func(_ workflow.Context, in protocol.VerifySeed) error {
 				return kit.FirstError(s.checks.checkVerify(in), s.checks.crowded())

@@ -19,7 +19,7 @@ const (
 // PassingKinds are the kinds that waiting can mend, whoever gives them.
 var PassingKinds = []string{
 	protocol.ErrTypeUnreachable, protocol.ErrTypeWireLost, protocol.EndHostLost, KindTimeout, protocol.ErrTypeBusy,
-	protocol.ErrTypeStoreFull, protocol.ErrTypeTurnRuns, protocol.ErrTypeRootMissing, protocol.ErrTypeNewer, KindNoPool, "network", protocol.EndOverloaded, "thread_busy",
+	protocol.ErrTypeStoreFull, protocol.ErrTypeTurnRuns, protocol.ErrTypeRootMissing, protocol.ErrTypeNewer, protocol.ErrTypeSeedBehind, KindNoPool, "network", protocol.EndOverloaded, "thread_busy",
 }
 
 var lastingKinds = []string{
@@ -42,6 +42,7 @@ var lastingKinds = []string{
 //	root_missing                        a disk of the host is not mounted
 //	timeout, busy, store_full           workers or room will be there
 //	newer_worker                        a worker of a newer release will be there
+//	seed_behind                         a person has `ctl recover` adopt what the store has
 //	no_pool                             a worker of that zone makes the pool when it starts
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread

@@ -111,6 +111,7 @@ func TestSeedsAreLookedAfter(t *testing.T) {
 		{"a login is captured from a host and moved", (*care).captured},
 		{"somebody logs in on a host with a code", (*care).loggedIn},
 		{"a login that is given up leaves nothing", (*care).givenUp},
+		{"a restored database burns no login and repeats no turn", (*care).restored},
 	} {
 		t.Run(test.promise, func(t *testing.T) {
 			one := *c

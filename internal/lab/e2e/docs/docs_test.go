@@ -77,6 +77,7 @@ var pages = []string{
 	"docs/how-to/park-or-move-a-session.md",
 	"docs/how-to/use-snapshots.md",
 	"docs/how-to/look-after-the-store.md",
+	"docs/how-to/recover-after-a-restore.md",
 	"docs/how-to/handle-the-death-of-codex.md",
 	"docs/how-to/write-a-policy.md",
 	"docs/how-to/use-the-http-api.md",
