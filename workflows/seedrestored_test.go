@@ -103,7 +103,9 @@ func TestLeasesThatTemporalHasForgottenAreFencedOff(t *testing.T) {
 		}
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 7, 2, "3")), protocol.RefusedFenced)
 	})
-	p.runSeed(4 * time.Second)
+	p.finish(4 * time.Second)
+	p.ExecuteWorkflow(protocol.TypeSeed, seed.Input{Name: "team", Carry: &seed.State{Epoch: 3}})
+	p.verify()
 }
 
 // What was fetched from a host while the seed adopted a later login is fetched again, and
