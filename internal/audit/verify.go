@@ -208,7 +208,7 @@ var namesOf = map[string][]string{
 		protocol.TypeProvision, protocol.TypeCheck, protocol.TypeScan},
 	"host.exec": {protocol.TypeExec},
 	"seed.write": {protocol.UpdatePutSeed, protocol.UpdateSetSeed, protocol.UpdateReviveSeed, protocol.UpdateDeleteSeed, protocol.UpdateVerifySeed,
-		protocol.TypeCapture, protocol.TypeLogin, protocol.TypeRotate},
+		protocol.TypeCapture, protocol.TypeLogin, protocol.TypeRotate, protocol.TypeRecover},
 	"seed.export":    {protocol.UpdateExportSeed},
 	"batch.run":      {protocol.TypeBatch, protocol.SignalCancelBatch, protocol.SignalRetryBatch, protocol.SignalSetBatch},
 	"schedule.write": {protocol.TypeFire},

@@ -17,6 +17,14 @@ import (
 // maxLost bounds the ranges of forgotten epochs. Each reconciliation adds one.
 const maxLost = 8
 
+// nowWithEpochs is the answer to a query. Answers to updates stay as they are in recorded
+// histories.
+func (s *savingPart) nowWithEpochs() inquiry.SeedNow {
+	out := s.now()
+	out.Epoch, out.Lost = s.st.Epoch, s.st.Lost
+	return out
+}
+
 func (s *savingPart) checkAdopt(in inquiry.AdoptSeed) error {
 	switch {
 	case s.st.Ref == nil || s.st.Deleted:

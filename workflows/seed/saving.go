@@ -232,7 +232,7 @@ func (s *savingPart) remove(in protocol.DeleteSeed) protocol.SeedView {
 // now returns the newest generation and its holders. A holder that ended counts until its
 // login is fetched.
 func (s *savingPart) now() inquiry.SeedNow {
-	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First, Epoch: s.st.Epoch, Lost: s.st.Lost}
+	out := inquiry.SeedNow{Auth: authOf(s.st.Files), Ref: s.st.Ref, Holders: map[string]int64{}, First: s.st.First}
 	if s.st.Ref != nil {
 		out.Generation = s.st.Ref.Generation
 	}
