@@ -30,8 +30,8 @@ for each seed what Temporal knows, what the store has, and what would be done. W
 
 In all seeds, leases that Temporal has forgotten are fenced off. No token is used. Until this is
 done, no session gets a login of which the store has a later one: it waits, as seed_behind. A session
-whose host is further on than Temporal changes nothing there; it parks and says so. Exit 1 if a seed
-could not be reconciled.`,
+whose host is further on than Temporal takes that over from the host's journal; or the host refuses
+it, and it parks and says so. Exit 1 if a seed could not be reconciled.`,
 		Example: "  ctl recover\n  ctl recover --yes -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if yes && look {
@@ -110,7 +110,7 @@ func printRecovered(p *core.Printer, out protocol.RecoverResult) {
 		p.Printf("nothing was changed; after a restore of Temporal's database, `ctl recover --yes` fences off forgotten leases\n")
 	}
 	if out.Sessions > 0 {
-		p.Printf("%d sessions are open: each whose host is further on parks and says so; `ctl session list --state parked` shows them\n", out.Sessions)
+		p.Printf("%d sessions are open: each whose host is further on takes that over, or parks and says so; `ctl session list --state parked` shows them\n", out.Sessions)
 	}
 }
 
