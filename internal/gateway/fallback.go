@@ -48,7 +48,7 @@ func (f FallBack) filled(l Limits) (FallBack, error) {
 }
 
 // next reports whether the next upstream is asked after a result.
-func (f FallBack) next(r result) bool { return !r.sent && slices.Contains(f.On, r.kind) }
+func (f FallBack) next(r *result) bool { return !r.sent && slices.Contains(f.On, r.kind) }
 
 // A Standing remembers which upstreams have failed, for all gateways that ask the same ones. The
 // zero value remembers none. It is safe for concurrent use.

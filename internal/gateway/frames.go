@@ -11,6 +11,7 @@ import (
 type frame struct {
 	kind string
 	data []byte // JSON, or [DONE]
+	read *body  // what data says, if that was read already
 }
 
 var doneMark = []byte("[DONE]")
@@ -95,13 +96,20 @@ func (s *splitter) frame() (frame, error) {
 	if f.done() {
 		return f, nil
 	}
-	var head struct {
-		Type string `json:"type"`
+	b := &body{}
+	err := json.Unmarshal(s.data, b)
+	f.kind, f.read = b.Type, b
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) { // perhaps in a member that does not count here
+		var head struct {
+			Type string `json:"type"`
+		}
+		err = json.Unmarshal(s.data, &head)
+		f.kind, f.read = head.Type, nil
 	}
-	if err := json.Unmarshal(s.data, &head); err != nil {
+	if err != nil {
 		return f, fmt.Errorf("%w: its data is no JSON object", errGarbage)
 	}
-	if f.kind = head.Type; f.kind == "" {
+	if f.kind == "" {
 		f.kind = string(s.kind)
 	}
 	if f.kind == "" || bytes.ContainsAny([]byte(f.kind), "\r\n") {

@@ -95,6 +95,9 @@ func New(o Options) (*Gateway, error) {
 	g.searched = long(secretsOf(o.Upstreams, true))
 	transport.DisableCompression = true
 	transport.MaxResponseHeaderBytes = 64 << 10
+	// A stream has these for as long as it lasts. It comes in small pieces, and a request that is
+	// longer than a buffer is written past it.
+	transport.ReadBufferSize, transport.WriteBufferSize = 1<<10, 1<<10
 	g.free = make(chan struct{}, g.limit.Requests)
 	g.http = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return g, nil
@@ -102,7 +105,9 @@ func New(o Options) (*Gateway, error) {
 
 // Serve serves a listener, such as a forward, until it ends.
 func (g *Gateway) Serve(l net.Listener) error {
-	s := &http.Server{Handler: g, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
+	var protocols http.Protocols
+	protocols.SetHTTP1(true) // codex speaks no other without TLS
+	s := &http.Server{Handler: g, Protocols: &protocols, ReadHeaderTimeout: 20 * time.Second, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 64 << 10,
 		ErrorLog: slog.NewLogLogger(g.opts.Logger.Handler(), slog.LevelDebug)}
 	defer s.Close()
 	defer g.http.CloseIdleConnections()
@@ -120,7 +125,12 @@ type exchange struct {
 	hold []Kind   // failures of the present upstream of which codex is not told
 	kept *keeping // copies the texts; nil if nobody wants them
 
+	cancel          context.CancelFunc // of r
+	counted, placed bool               // in busy, in free
+
 	running Running // the attempt, for the Meter; nil without one
+	least   Usage   // that the Meter expects of it
+	feed    *feeder // the answer, once it has begun
 	// asked says that the provider has the request of the attempt, answers that it answers with
 	// status 200.
 	asked, answers atomic.Bool
@@ -134,19 +144,46 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		g.opts.Proxy.ServeHTTP(w, r)
 		return
 	}
+	x := newExchange(g, w, r)
+	defer x.end()
+	x.begin(r)
+	if x.feed != nil {
+		x.follow()
+	}
+}
+
+func newExchange(g *Gateway, w http.ResponseWriter, r *http.Request) *exchange {
 	x := &exchange{g: g, w: w, out: Outcome{At: time.Now(), From: r.RemoteAddr, Path: excerpt(r.URL.Path)}}
-	defer func() {
-		x.out.Total = time.Since(x.out.At)
-		if x.kept != nil {
-			g.opts.Keep(x.out, x.kept.bodies)
-		}
-		if g.opts.Record != nil {
-			g.opts.Record(x.out)
-		}
-	}()
 	ctx, cancel := context.WithTimeoutCause(r.Context(), g.limit.Total, errTotal)
-	defer cancel()
-	x.r = r.WithContext(ctx)
+	x.r, x.cancel = r.WithContext(ctx), cancel
+	return x
+}
+
+// end releases what an exchange holds, and records it.
+func (x *exchange) end() {
+	if x.feed != nil {
+		x.feed.close()
+	}
+	x.settle(Usage{})
+	if x.placed {
+		<-x.g.free
+	}
+	if x.counted {
+		x.g.busy.Add(-1)
+	}
+	x.cancel()
+	x.out.Total = time.Since(x.out.At)
+	if x.kept != nil {
+		x.g.opts.Keep(x.out, x.kept.bodies)
+	}
+	if x.g.opts.Record != nil {
+		x.g.opts.Record(x.out)
+	}
+}
+
+// begin serves a request, up to an answer that has begun to reach codex.
+func (x *exchange) begin(r *http.Request) {
+	g, w := x.g, x.w
 	bearer, ok := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	if !g.opts.Tokens.accepts(bearer, time.Now()) || !ok {
 		w.Header().Set("Connection", "close") // a stranger holds no connection
@@ -154,7 +191,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	g.busy.Add(1)
-	defer g.busy.Add(-1)
+	x.counted = true
 	x.keep()
 	path, known := strings.CutPrefix(r.URL.Path, "/v1/")
 	switch {
@@ -169,7 +206,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	select {
 	case g.free <- struct{}{}:
-		defer func() { <-g.free }()
+		x.placed = true
 	default:
 		w.Header().Set("Retry-After", "1")
 		x.refuse(http.StatusServiceUnavailable, KindRejected, fmt.Sprintf("the session has %d requests under way, which is the most", g.limit.Requests))

@@ -60,7 +60,7 @@ func (x *exchange) model(n int) string {
 }
 
 // metered is attempt within the budgets.
-func (x *exchange) metered(n int, a ask) result {
+func (x *exchange) metered(n int, a ask) *result {
 	if x.g.opts.Meter == nil || x.r.Method == http.MethodGet {
 		return x.attempt(n, a)
 	}
@@ -68,39 +68,55 @@ func (x *exchange) metered(n int, a ask) result {
 	var over *BudgetError
 	switch {
 	case errors.As(err, &over):
-		return result{ending: ending{kind: over.Kind, message: over.Message}, status: http.StatusBadRequest}
+		return &result{ending: ending{kind: over.Kind, message: over.Message}, status: http.StatusBadRequest}
 	case err != nil && x.r.Context().Err() != nil:
-		return x.stopped(result{})
+		return x.stopped(&result{})
 	case err != nil:
-		return result{ending: ending{kind: KindFailed, message: "the budget is not known: " + err.Error(), passing: true}, status: http.StatusServiceUnavailable}
+		return &result{ending: ending{kind: KindFailed, message: "the budget is not known: " + err.Error(), passing: true}, status: http.StatusServiceUnavailable}
 	}
 	x.running = running
-	var used Usage
-	defer func() {
-		x.running = nil
-		running.End(used)
-	}()
-	least := x.expected() // the request is let go of when an answer begins
+	x.least = x.expected() // the request is let go of when an answer begins
 	x.asked.Store(false)
 	x.answers.Store(false)
 	r := x.attempt(n, a)
+	if r != nil {
+		x.charge(r)
+	}
+	return r
+}
+
+// charge ends the Meter's part of an attempt, and completes what it used.
+func (x *exchange) charge(r *result) {
+	if x.running == nil {
+		return
+	}
 	if x.charges(r) && (r.usage == nil || r.usage.Estimated) {
 		if r.usage == nil {
+			least := x.least
 			r.usage = &least
 		} else {
-			r.usage.Input, r.usage.Output = max(r.usage.Input, least.Input), max(r.usage.Output, least.Output)
+			r.usage.Input, r.usage.Output = max(r.usage.Input, x.least.Input), max(r.usage.Output, x.least.Output)
 		}
 	}
+	var used Usage
 	if r.usage != nil {
 		used = *r.usage
 	}
-	return r
+	x.settle(used)
+}
+
+// settle ends the Meter's part of an attempt, if it has not ended.
+func (x *exchange) settle(used Usage) {
+	if running := x.running; running != nil {
+		x.running = nil
+		running.End(used)
+	}
 }
 
 // charges reports whether a provider may charge for an attempt of which it did not say what it
 // used. Otherwise an agent could ask for answers whose use nobody tells, or give up each answer
 // before it begins.
-func (x *exchange) charges(r result) bool {
+func (x *exchange) charges(r *result) bool {
 	switch r.kind {
 	case KindFailed, KindRateLimit, KindUsageLimit, KindContext, KindBadRequest, KindAuth:
 		return false // the provider says so
@@ -143,7 +159,7 @@ func (f *feeder) sofar() Usage {
 
 // stop ends a stream for a reason of the gateway's own. It reports an invalid prompt, because
 // codex then does not ask again and shows the message.
-func (f *feeder) stop(e *ending) result {
+func (f *feeder) stop(e *ending) *result {
 	message := Mark + string(e.kind) + "] " + e.message
 	inner := map[string]json.RawMessage{}
 	if json.Unmarshal(f.s.first, &inner) != nil || inner == nil {
@@ -152,11 +168,10 @@ func (f *feeder) stop(e *ending) result {
 	inner["status"] = json.RawMessage(`"failed"`)
 	inner["error"] = mustJSON(map[string]any{"code": "invalid_prompt", "message": message})
 	data := mustJSON(map[string]any{"type": "response.failed", "response": inner})
-	r, _ := f.step(f.s.last(frame{kind: "response.failed", data: data}.text(), e))
-	return r
+	return f.step(f.s.last(frame{kind: "response.failed", data: data}.text(), e))
 }
 
 // refusal is what codex is told of a request that a budget does not permit.
-func (x *exchange) refusal(r result) {
+func (x *exchange) refusal(r *result) {
 	x.refuse(r.status, r.kind, fmt.Sprintf("%s (the provider was not asked)", r.message))
 }

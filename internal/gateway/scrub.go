@@ -237,12 +237,48 @@ func (s *scrubber) take(f frame) []frame {
 			return out
 		}
 	}
-	f.data = scrubJSON(f.data, s.secrets)
+	s.clean(&f)
 	f.kind = replaceAll(f.kind, s.secrets)
 	return append(s.flush(), f)
 }
 
+// clean removes secrets that the data has as a whole.
+func (s *scrubber) clean(f *frame) {
+	if data := scrubJSON(f.data, s.secrets); len(data) != len(f.data) || &data[0] != &f.data[0] {
+		f.data, f.read = data, nil
+	}
+}
+
+// plain reports that the text of a delta can be sent as it is: nothing is held back, and it neither
+// has a secret nor ends as one begins. It returns false for all that is not simple.
+func (s *scrubber) plain(f frame) bool {
+	m := members{text: f.data}
+	if len(s.held) > 0 || !m.open() {
+		return false
+	}
+	var delta []byte
+	for {
+		name, value, ok := m.next()
+		switch {
+		case !ok:
+			if len(delta) < 2 || delta[0] != '"' || bytes.IndexByte(delta, '\\') >= 0 {
+				return false
+			}
+			text := string(delta[1 : len(delta)-1])
+			return !containsAny(text, s.secrets) && openAt(text, s.secrets) == 0
+		case bytes.IndexByte(name, '\\') >= 0:
+			return false // the name may be another one than it seems
+		case string(name) == `"delta"`:
+			delta = value
+		}
+	}
+}
+
 func (s *scrubber) delta(f frame) ([]frame, bool) {
+	if s.plain(f) {
+		s.clean(&f)
+		return []frame{f}, true
+	}
 	var members map[string]json.RawMessage
 	var text string
 	if json.Unmarshal(f.data, &members) != nil || json.Unmarshal(members["delta"], &text) != nil {
@@ -262,7 +298,7 @@ func (s *scrubber) delta(f frame) ([]frame, bool) {
 		s.held = append(s.held, &heldText{key: key, like: members, text: clean[len(clean)-keep:]})
 	}
 	if send == text {
-		f.data = scrubJSON(f.data, s.secrets)
+		s.clean(&f)
 		return []frame{f}, true
 	}
 	return []frame{s.deltaOf(members, send)}, true

@@ -120,9 +120,12 @@ func (s *stream) feed(f frame) step {
 	if s.size += len(f.data); s.size > s.most {
 		return garbage(fmt.Sprintf("the answer has more than %d bytes", s.most))
 	}
-	var b body
-	if err := json.Unmarshal(f.data, &b); err != nil {
-		return garbage("an event of type " + excerpt(f.kind) + " has members of other types than the Responses API has")
+	b := f.read
+	if b == nil {
+		b = &body{}
+		if err := json.Unmarshal(f.data, b); err != nil {
+			return garbage("an event of type " + excerpt(f.kind) + " has members of other types than the Responses API has")
+		}
 	}
 	s.events++
 	switch f.kind {
@@ -174,7 +177,7 @@ func (s *stream) last(b []byte, e *ending) step {
 	return step{send: s.out(b), end: e}
 }
 
-func (s *stream) remember(kind string, b body) {
+func (s *stream) remember(kind string, b *body) {
 	if len(s.items) >= 10_000 {
 		return
 	}
@@ -239,7 +242,7 @@ func (s *stream) failed(f frame, e *providerError, u *Usage) step {
 	return s.last(f.text(), end)
 }
 
-func (s *stream) completed(f frame, b body) step {
+func (s *stream) completed(f frame, b *body) step {
 	r, ok := parseResponse(b.Response)
 	if !ok {
 		return garbage("response.completed has no response")

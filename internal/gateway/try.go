@@ -33,11 +33,11 @@ type result struct {
 	body   []byte        // likewise
 }
 
-// try asks one upstream after the other until something is sent or nothing is left to try.
+// try asks one upstream after the other until something is sent or nothing is left to try. If x.feed
+// is set then, the answer is to be followed.
 func (x *exchange) try(a ask) {
-	var last result
-	var passed *result // the first failure that may pass
-	var of string      // its upstream
+	var last, passed *result // passed is the first failure that may pass
+	var of string            // its upstream
 	order, again := x.g.opts.Standing.order(x.g.opts.Upstreams, time.Now())
 	if order[0] != 0 {
 		x.out.FellBack = x.g.opts.Upstreams[0].Name + ": failed a short time ago"
@@ -59,8 +59,7 @@ func (x *exchange) try(a ask) {
 			return
 		}
 		if passed == nil && last.passing {
-			first := last
-			passed, of = &first, u.Name
+			passed, of = last, u.Name
 		}
 		// In place of another one that is away, an upstream is wrong that refuses the key or the request.
 		wrong := (passed != nil || order[0] != 0) && (last.kind == KindAuth || last.kind == KindBadRequest)
@@ -70,7 +69,7 @@ func (x *exchange) try(a ask) {
 		if i+1 == len(order) || !wrong && !x.g.back.next(last) {
 			if wrong && passed != nil {
 				x.g.opts.Logger.Warn("a further upstream refuses a request to a model", "upstream", u.Name, "kind", last.kind, "message", x.clean(last.message))
-				last, x.out.Upstream = *passed, of
+				last, x.out.Upstream = passed, of
 			}
 			break
 		}
@@ -83,13 +82,16 @@ func (x *exchange) try(a ask) {
 	x.finish(last)
 }
 
-// insist asks one upstream up to so many times. over means that codex has its answer.
-func (x *exchange) insist(n, attempts int, a ask) (last result, over bool) {
+// insist asks one upstream up to so many times. over means that codex has its answer, or that the
+// answer has begun: last is nil then.
+func (x *exchange) insist(n, attempts int, a ask) (last *result, over bool) {
 	u, pause := x.g.opts.Upstreams[n], x.g.limit.FirstPause
 	for attempt := 1; ; attempt++ {
 		x.out.Attempts++
 		x.out.Upstream, x.out.Asked = u.Name, x.model(n)
-		last = x.metered(n, a)
+		if last = x.metered(n, a); last == nil {
+			return nil, true
+		}
 		if last.sent || last.kind == KindCompleted {
 			x.stands(u.Name, last.kind)
 			x.finish(last)
@@ -140,7 +142,7 @@ func (x *exchange) stands(upstream string, kind Kind) {
 }
 
 // stopped returns the result of a request whose context has ended.
-func (x *exchange) stopped(r result) result {
+func (x *exchange) stopped(r *result) *result {
 	if errors.Is(context.Cause(x.r.Context()), errTotal) {
 		r.kind, r.message, r.status = KindTimeout, errTotal.Error(), http.StatusGatewayTimeout
 	} else {
@@ -152,7 +154,7 @@ func (x *exchange) stopped(r result) result {
 
 // finish answers codex, if nothing was sent yet, and records the outcome. It cuts a stream
 // that is not complete.
-func (x *exchange) finish(r result) {
+func (x *exchange) finish(r *result) {
 	x.out.Kind, x.out.Message, x.out.Rebuilt = r.kind, x.clean(r.message), r.rebuilt
 	if r.usage != nil {
 		x.out.Usage = r.usage
@@ -193,72 +195,112 @@ func (x *exchange) cut() {
 
 const maxErrorBody = 64 << 10
 
-// A watch ends a request whose provider is silent. Each sign of life starts it again.
-type watch struct {
-	timer *time.Timer
-	begun atomic.Bool
-}
-
-func (x *exchange) attempt(n int, a ask) result {
+// attempt asks one upstream once. It returns nil if the answer has begun to reach codex: x.feed
+// has the rest of it.
+func (x *exchange) attempt(n int, a ask) *result {
 	ctx, cancel := context.WithCancelCause(x.r.Context())
-	defer cancel(nil)
-	var w watch
+	f := &feeder{x: x, ctx: ctx, cancel: cancel}
 	begin := x.g.limit.Begin
 	if !a.stream || x.g.opts.Upstreams[n].Whole {
 		begin = x.g.limit.Idle // the answer begins when it is complete
 	}
-	w.timer = time.AfterFunc(begin, func() {
-		if w.begun.Load() {
+	f.timer = time.AfterFunc(begin, func() {
+		if f.begun.Load() {
 			cancel(errIdle)
 		} else {
 			cancel(errBegin)
 		}
 	})
-	defer w.timer.Stop()
-	lost := func(err error, kind Kind, sent bool) result {
-		// The address may have a secret in its query.
-		if u := (*url.Error)(nil); errors.As(err, &u) {
-			err = u.Err
+	defer func() {
+		if x.feed == nil {
+			f.close()
 		}
-		r := result{ending: ending{kind: kind, message: err.Error(), passing: true}, status: http.StatusBadGateway, sent: sent}
-		switch cause := context.Cause(ctx); {
-		case x.r.Context().Err() != nil:
-			return x.stopped(r)
-		case errors.Is(cause, errIdle), errors.Is(cause, errBegin):
-			r.kind, r.message, r.status = KindIdle, cause.Error(), http.StatusGatewayTimeout
-		}
-		return r
+	}()
+	r := f.ask(n, a)
+	if r == nil {
+		x.feed = f
 	}
-	req, err := x.request(ctx, n, a)
-	if err != nil {
-		return lost(err, KindUnreached, false)
-	}
-	res, err := x.g.http.Do(req)
-	if err != nil {
-		return lost(err, KindUnreached, false)
-	}
-	defer res.Body.Close()
-	x.answers.Store(res.StatusCode == http.StatusOK)
-	if encoding := res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
-		return lost(errors.New("the answer is compressed, which was not asked for"), KindGarbage, false)
-	}
-	if res.StatusCode != http.StatusOK {
-		return x.status(res, lost)
-	}
-	if !a.stream {
-		return x.whole(res, lost)
-	}
-	feed := &feeder{x: x, res: res, w: &w, s: newStream(x.g.limit.Answer, x.hold), scrub: scrubber{secrets: x.g.searched}}
-	if x.g.opts.Upstreams[n].Whole {
-		return feed.translate(lost)
-	}
-	if kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";"); kind != "text/event-stream" {
-		return lost(fmt.Errorf("the answer has the type %q, expected an event stream", excerpt(kind)), KindGarbage, false)
-	}
-	return feed.follow(lost)
+	return r
 }
 
-type losing func(err error, kind Kind, sent bool) result
+// ask is attempt, but for what its caller begins and ends.
+func (f *feeder) ask(n int, a ask) *result {
+	x := f.x
+	req, err := x.request(f.ctx, n, a)
+	if err != nil {
+		return f.lost(err, KindUnreached)
+	}
+	if f.res, err = x.g.do(req); err != nil {
+		return f.lost(err, KindUnreached)
+	}
+	x.answers.Store(f.res.StatusCode == http.StatusOK)
+	if encoding := f.res.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return f.lost(errors.New("the answer is compressed, which was not asked for"), KindGarbage)
+	}
+	if f.res.StatusCode != http.StatusOK {
+		return f.status()
+	}
+	if !a.stream {
+		return f.whole()
+	}
+	f.s, f.scrub.secrets = newStream(x.g.limit.Answer, x.hold), x.g.searched
+	if x.g.opts.Upstreams[n].Whole {
+		return f.translate()
+	}
+	if kind, _, _ := strings.Cut(f.res.Header.Get("Content-Type"), ";"); kind != "text/event-stream" {
+		return f.lost(fmt.Errorf("the answer has the type %q, expected an event stream", excerpt(kind)), KindGarbage)
+	}
+	f.split.most, f.buf = x.g.limit.Event, make([]byte, readSize)
+	return f.follow(true)
+}
+
+// follow carries the answer that has begun to codex, to its end. ServeHTTP calls it with little on
+// its stack, because the stack keeps its size for as long as the answer lasts.
+func (x *exchange) follow() {
+	f := x.feed
+	r := f.follow(false)
+	f.close()
+	x.charge(r)
+	x.stands(x.out.Upstream, r.kind)
+	x.finish(r)
+}
+
+// lost returns the result of an attempt that ended by an error.
+func (f *feeder) lost(err error, kind Kind) *result {
+	// The address may have a secret in its query.
+	if u := (*url.Error)(nil); errors.As(err, &u) {
+		err = u.Err
+	}
+	r := &result{ending: ending{kind: kind, message: err.Error(), passing: true}, status: http.StatusBadGateway, sent: f.sent}
+	switch cause := context.Cause(f.ctx); {
+	case f.x.r.Context().Err() != nil:
+		return f.x.stopped(r)
+	case errors.Is(cause, errIdle), errors.Is(cause, errBegin):
+		r.kind, r.message, r.status = KindIdle, cause.Error(), http.StatusGatewayTimeout
+	}
+	return r
+}
+
+// close ends an attempt.
+func (f *feeder) close() {
+	if f.res != nil {
+		f.res.Body.Close()
+	}
+	f.timer.Stop()
+	f.cancel(nil)
+}
+
+// do asks a provider in a goroutine of its own. It takes a deep stack, which the goroutine that
+// follows the answer would keep.
+func (g *Gateway) do(req *http.Request) (res *http.Response, err error) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		res, err = g.http.Do(req) // which ends with the request's context
+	}()
+	<-done
+	return res, err
+}
 
 // bounded reads at most so many bytes.
 func bounded(r io.Reader, most int) ([]byte, error) {
@@ -270,10 +312,11 @@ func bounded(r io.Reader, most int) ([]byte, error) {
 }
 
 // status handles an answer that is an error.
-func (x *exchange) status(res *http.Response, lost losing) result {
+func (f *feeder) status() *result {
+	res := f.res
 	text, err := io.ReadAll(io.LimitReader(res.Body, maxErrorBody))
 	if err != nil {
-		return lost(err, KindUnreached, false)
+		return f.lost(err, KindUnreached)
 	}
 	var told struct {
 		Error *providerError `json:"error"`
@@ -283,7 +326,7 @@ func (x *exchange) status(res *http.Response, lost losing) result {
 	if json.Unmarshal(text, &told) == nil && told.Error != nil {
 		e, said = told.Error, told.Error.Message
 	}
-	r := result{ending: *endingOf(e), status: res.StatusCode, header: res.Header, body: text}
+	r := &result{ending: *endingOf(e), status: res.StatusCode, header: res.Header, body: text}
 	r.message = fmt.Sprintf("status %d: %s", res.StatusCode, said)
 	if seconds, err := strconv.ParseFloat(res.Header.Get("Retry-After"), 64); err == nil && seconds > 0 && seconds < 1e6 {
 		r.pause = time.Duration(seconds * float64(time.Second))
@@ -308,13 +351,14 @@ func (x *exchange) status(res *http.Response, lost losing) result {
 }
 
 // whole relays an answer that is no stream.
-func (x *exchange) whole(res *http.Response, lost losing) result {
+func (f *feeder) whole() *result {
+	x, res := f.x, f.res
 	text, err := bounded(res.Body, x.g.limit.Answer)
 	if err != nil {
-		return lost(err, KindCut, false)
+		return f.lost(err, KindCut)
 	}
 	if !json.Valid(text) {
-		return lost(errors.New("the answer is no JSON"), KindGarbage, false)
+		return f.lost(errors.New("the answer is no JSON"), KindGarbage)
 	}
 	r, _ := parseResponse(text)
 	x.out.FirstByte = time.Since(x.out.At)
@@ -326,97 +370,116 @@ func (x *exchange) whole(res *http.Response, lost losing) result {
 		}
 		use = x.estimate(n)
 	}
-	return result{ending: ending{kind: KindCompleted, usage: use}, status: http.StatusOK, header: res.Header, body: text}
+	return &result{ending: ending{kind: KindCompleted, usage: use}, status: http.StatusOK, header: res.Header, body: text}
 }
 
-// A feeder carries a stream to codex.
+// readSize is how much of an answer is read at once, in bytes. An event has a few hundred.
+const readSize = 1 << 10
+
+// A feeder makes one attempt, and carries a stream to codex.
 type feeder struct {
-	x     *exchange
-	res   *http.Response
-	w     *watch
+	x      *exchange
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	// timer ends an attempt whose provider is silent. Each sign of life starts it again.
+	timer *time.Timer
+	begun atomic.Bool // something was sent, for the timer
+
+	res   *http.Response // nil until the provider answers
 	s     *stream
 	scrub scrubber
+	split splitter
+	buf   []byte
 
 	sent  bool
 	asked int // bytes of output of which the Meter was told
 }
 
-// take goes on with events of the provider.
-func (f *feeder) take(frames []frame) (r result, over bool) {
+// take goes on with events of the provider. It returns nil if the answer goes on.
+func (f *feeder) take(frames []frame) *result {
 	for _, fr := range frames {
-		if r, over := f.step(f.s.feed(fr)); over {
-			return r, true
+		if r := f.step(f.s.feed(fr)); r != nil {
+			return r
 		}
 		if e := f.afford(); e != nil {
-			return f.stop(e), true
+			return f.stop(e)
 		}
 	}
-	return result{}, false
+	return nil
 }
 
-func (f *feeder) follow(lost losing) result {
-	split := splitter{most: f.x.g.limit.Event}
-	buf := make([]byte, 4<<10) // an event has a few hundred bytes
-	for {
-		n, err := f.res.Body.Read(buf)
+// follow reads a stream to its end or, to begin, until something was sent. It returns nil then.
+func (f *feeder) follow(begin bool) *result {
+	for !begin || !f.sent {
+		n, err := f.res.Body.Read(f.buf)
 		if n > 0 {
-			if f.w.begun.Load() {
-				f.w.timer.Reset(f.x.g.limit.Idle)
-			}
-			frames, bad := split.feed(buf[:n])
-			for _, fr := range frames {
-				if r, over := f.take(f.scrub.take(fr)); over {
-					return r
-				}
-			}
-			if bad != nil {
-				return f.result(garbage(bad.Error()).end)
-			}
-		}
-		switch {
-		case err == nil:
-		case errors.Is(err, io.EOF):
-			if r, over := f.take(f.scrub.flush()); over {
+			if r := f.read(f.buf[:n]); r != nil {
 				return r
 			}
-			r, _ := f.step(f.s.over(true))
-			return r
-		default:
-			if f.s.done { // the provider had said that it was done
-				if st := f.s.over(false); st.send != nil {
-					r, _ := f.step(st)
-					return r
-				}
-			}
-			r := lost(err, KindCut, f.sent)
-			f.estimate(&r.ending)
-			return r
+		}
+		if err != nil {
+			return f.over(err)
 		}
 	}
+	return nil
 }
 
-// translate makes a stream of a whole answer.
-func (f *feeder) translate(lost losing) result {
-	text, err := bounded(f.res.Body, f.x.g.limit.Answer)
-	if err != nil {
-		return lost(err, KindCut, false)
+// read goes on with bytes of the provider. It returns nil if the answer goes on.
+func (f *feeder) read(b []byte) *result {
+	if f.begun.Load() {
+		f.timer.Reset(f.x.g.limit.Idle)
 	}
-	frames, err := eventsOf(text)
-	if err != nil {
-		return lost(err, KindGarbage, false)
-	}
-	f.s.most *= 4 // the events repeat the answer
+	frames, bad := f.split.feed(b)
 	for _, fr := range frames {
-		if r, over := f.take(f.scrub.take(fr)); over {
+		if r := f.take(f.scrub.take(fr)); r != nil {
 			return r
 		}
 	}
-	r, _ := f.step(f.s.over(true))
+	if bad != nil {
+		return f.result(garbage(bad.Error()).end)
+	}
+	return nil
+}
+
+// over follows the end of the bytes.
+func (f *feeder) over(err error) *result {
+	if errors.Is(err, io.EOF) {
+		if r := f.take(f.scrub.flush()); r != nil {
+			return r
+		}
+		return f.step(f.s.over(true))
+	}
+	if f.s.done { // the provider had said that it was done
+		if st := f.s.over(false); st.send != nil {
+			return f.step(st)
+		}
+	}
+	r := f.lost(err, KindCut)
+	f.estimate(&r.ending)
 	return r
 }
 
-// step sends what is due. over means that the answer has ended.
-func (f *feeder) step(st step) (r result, over bool) {
+// translate makes a stream of a whole answer.
+func (f *feeder) translate() *result {
+	text, err := bounded(f.res.Body, f.x.g.limit.Answer)
+	if err != nil {
+		return f.lost(err, KindCut)
+	}
+	frames, err := eventsOf(text)
+	if err != nil {
+		return f.lost(err, KindGarbage)
+	}
+	f.s.most *= 4 // the events repeat the answer
+	for _, fr := range frames {
+		if r := f.take(f.scrub.take(fr)); r != nil {
+			return r
+		}
+	}
+	return f.step(f.s.over(true))
+}
+
+// step sends what is due. It returns nil if the answer goes on.
+func (f *feeder) step(st step) *result {
 	if len(st.send) > 0 {
 		h := f.x.w.Header()
 		if !f.sent {
@@ -425,8 +488,8 @@ func (f *feeder) step(st step) (r result, over bool) {
 			h.Set("Content-Type", "text/event-stream")
 			h.Set("Cache-Control", "no-store")
 			f.x.out.FirstByte = time.Since(f.x.out.At)
-			f.w.begun.Store(true)
-			f.w.timer.Reset(f.x.g.limit.Idle)
+			f.begun.Store(true)
+			f.timer.Reset(f.x.g.limit.Idle)
 		}
 		f.sent = true
 		// codex that does not read is given up, too.
@@ -438,18 +501,18 @@ func (f *feeder) step(st step) (r result, over bool) {
 		}
 		if err != nil {
 			gone := &ending{kind: KindGone, message: errGone.Error()}
-			return f.result(gone), true
+			return f.result(gone)
 		}
 	}
 	if st.end == nil {
-		return result{}, false
+		return nil
 	}
-	return f.result(st.end), true
+	return f.result(st.end)
 }
 
-func (f *feeder) result(e *ending) result {
+func (f *feeder) result(e *ending) *result {
 	f.estimate(e)
-	return result{ending: *e, status: http.StatusBadGateway, sent: f.sent}
+	return &result{ending: *e, status: http.StatusBadGateway, sent: f.sent}
 }
 
 // estimate fills in the usage that the provider did not tell: about four characters make a
