@@ -9,8 +9,15 @@ import (
 	"time"
 )
 
-// connChunk is how much a connection through a channel reads at once, in bytes.
-const connChunk = 8 << 10
+const (
+	// connChunk is how much a connection through a channel reads at once, in bytes.
+	connChunk = 8 << 10
+	// connWait is how much it has room for while nothing comes: many of them carry answers for
+	// minutes, and nothing in the other direction.
+	connWait = 512
+	// connKept is the largest buffer for writes that is kept for the next one.
+	connKept = 2 << 10
+)
 
 // A channelConn is a net.Conn over an SSH channel. x/crypto's has no deadlines, which an
 // HTTP server needs.
@@ -43,7 +50,8 @@ func newChannelConn(over *sshConn, ch halfCloser, local, peer net.Addr, release 
 	c.readBefore.init()
 	c.writeBefore.init()
 	h := over.group.host
-	c.in = newDetachedReader(ch, c.closed, h.ctx.Done(), connChunk)
+	c.in = newDetachedReader(ch, c.closed, h.ctx.Done(), connWait)
+	c.in.waitSmall()
 	if !h.tasks.Go(c.in.run) {
 		ch.Close()
 		return nil
@@ -136,7 +144,9 @@ func (c *channelConn) write(p []byte) (int, error) {
 	}()
 	select {
 	case r := <-wrote:
-		c.out = buf
+		if cap(buf) <= connKept {
+			c.out = buf
+		}
 		if r.err != nil {
 			r.err = c.failure(r.err)
 		}

@@ -109,6 +109,7 @@ type detachedReader struct {
 	closed <-chan struct{}
 	over   <-chan struct{}
 	buf    []byte
+	few    []byte // the buffer of a reader that waits with a small one
 	chunks chan []byte
 	used   chan struct{}
 	first  func() // called after the first data
@@ -119,6 +120,26 @@ type detachedReader struct {
 
 func newDetachedReader(r io.Reader, closed, over <-chan struct{}, size int) *detachedReader {
 	return &detachedReader{r: r, closed: closed, over: over, buf: make([]byte, size), chunks: make(chan []byte), used: make(chan struct{}, 1)}
+}
+
+// waitSmall has the reader keep a small buffer while nothing comes, and read connChunk at once while
+// more does.
+func (d *detachedReader) waitSmall() { d.few = d.buf }
+
+var bigChunks = sync.Pool{New: func() any { return new([connChunk]byte) }}
+
+// fit chooses the buffer of the next read after one of n bytes. A read that did not fill its buffer
+// has left nothing behind, so that the next one waits.
+func (d *detachedReader) fit(n int) {
+	small := len(d.buf) == len(d.few)
+	switch {
+	case d.few == nil:
+	case small && n == len(d.buf):
+		d.buf = bigChunks.Get().(*[connChunk]byte)[:]
+	case !small && n < len(d.buf):
+		bigChunks.Put((*[connChunk]byte)(d.buf))
+		d.buf = d.few
+	}
 }
 
 func (d *detachedReader) run() {
@@ -148,6 +169,7 @@ func (d *detachedReader) run() {
 				d.err = errHostClosed
 				return
 			}
+			d.fit(n)
 		}
 		if err != nil {
 			d.err = err
