@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
+	workflowpb "go.temporal.io/api/workflow/v1"
 	"golang.org/x/sync/errgroup"
 
 	"fairlead.dev/fairlead/activities"
@@ -22,44 +24,61 @@ const askedAtOnce = 8
 // are Checked. Of all sessions, it asks only those that may allows; nil allows each. It asks the
 // sessions also, too, which Temporal's list may lack for a moment.
 func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func(session string) bool, also ...string) ([]protocol.Approval, error) {
-	var ids []string
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	type answer struct {
+		list []protocol.Approval
+		err  error
+	}
+	answers := map[string]*answer{}
+	var g errgroup.Group
+	g.SetLimit(askedAtOnce)
+	ask := func(id string) {
+		if answers[id] != nil || session == "" && may != nil && !may(id) {
+			return
+		}
+		a := &answer{}
+		answers[id] = a
+		g.Go(func() error {
+			a.err = t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &a.list)
+			return nil
+		})
+	}
 	if session != "" {
 		if err := errkind.CheckName("session id", session); err != nil {
 			return nil, err
 		}
-		ids = []string{session}
+		ask(session)
 	} else {
 		query := fmt.Sprintf("WorkflowType = '%s' AND ExecutionStatus = 'Running'", protocol.TypeSession)
 		if !all {
 			query += " AND FairleadApprovals > 0"
 		}
-		infos, err := t.List(ctx, "list approvals", query, 1000)
-		if err != nil {
-			return nil, err
+		var infos []*workflowpb.WorkflowExecutionInfo
+		var listErr error
+		listed := make(chan struct{})
+		go func() {
+			defer close(listed)
+			infos, listErr = t.List(ctx, "list approvals", query, 1000)
+		}()
+		for _, id := range also { // while Temporal makes the list
+			ask(id)
+		}
+		<-listed
+		if listErr != nil {
+			cancel()
+			_ = g.Wait()
+			return nil, listErr
 		}
 		for _, info := range infos {
-			also = append(also, strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
+			ask(strings.TrimPrefix(info.GetExecution().GetWorkflowId(), "session/"))
 		}
-		slices.Sort(also)
-		for _, id := range slices.Compact(also) {
-			if may == nil || may(id) {
-				ids = append(ids, id)
-			}
-		}
-	}
-	found, errs := make([][]protocol.Approval, len(ids)), make([]error, len(ids))
-	var g errgroup.Group
-	g.SetLimit(askedAtOnce)
-	for i, id := range ids {
-		g.Go(func() error {
-			errs[i] = t.Ask(ctx, "list approvals of session "+id, protocol.SessionID(id), protocol.QueryApprovals, &found[i])
-			return nil
-		})
 	}
 	_ = g.Wait()
+	ids := slices.Sorted(maps.Keys(answers))
 	list, silent := []protocol.Approval{}, 0
-	for i, id := range ids {
-		err := errs[i]
+	for _, id := range ids {
+		err := answers[id].err
 		if session == "" && errkind.ExitCode(err) == errkind.ExitUnreachable && ctx.Err() == nil && err != nil && silent < len(ids)-1 {
 			silent++ // must not hide the others
 			t.Side.Note("session %s does not answer; its approvals are not listed", id)
@@ -68,7 +87,7 @@ func (t *Conn) Approvals(ctx context.Context, session string, all bool, may func
 		if err != nil {
 			return nil, err
 		}
-		for _, ap := range found[i] {
+		for _, ap := range answers[id].list {
 			if all || ap.State == protocol.ApprovalOpen || ap.State == protocol.ApprovalUnjudged {
 				list = append(list, Checked(ap))
 			}
