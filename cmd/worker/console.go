@@ -129,6 +129,14 @@ func (b consoleInbox) Next(ctx context.Context, after uint64) (uint64, map[strin
 	return s.Version, s.Asks, s.Stale, err
 }
 
+func (b consoleInbox) Now() map[string]string {
+	s, known := b.Inbox.Now()
+	if !known || s.Stale {
+		return nil
+	}
+	return s.Asks
+}
+
 // linkKey reads the key of one-time links.
 func linkKey(path string) ([]byte, error) {
 	f, err := os.Open(path)

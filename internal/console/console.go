@@ -227,6 +227,9 @@ func (c *Console) visited(serve func(*visit) error) http.HandlerFunc {
 		if err := serve(v); err != nil {
 			c.fail(v, err)
 		}
+		if h, ok := v.w.(*halfPage); ok {
+			h.end(nil) // if nobody reads the rest
+		}
 	}
 }
 
@@ -296,7 +299,14 @@ func (v *visit) show(status int, name, title, here, live string, body any) error
 }
 
 func (v *visit) showWith(p *Problem, status int, name, title, here, live string, body any) error {
-	f := frame{Title: title, Here: here, Live: live, Who: v.who.Principal, In: true, Problem: p, Body: body, Now: time.Now()}
+	f := v.frame(title, here, live)
+	f.Problem, f.Body = p, body
+	return render(v.w, v.r, status, name, f)
+}
+
+// frame returns what a page for the person has around its content.
+func (v *visit) frame(title, here, live string) frame {
+	f := frame{Title: title, Here: here, Live: live, Who: v.who.Principal, In: true, Now: time.Now()}
 	for _, at := range places {
 		if at.Name == "passkeys" && v.opts.Passkeys == nil {
 			continue
@@ -308,7 +318,7 @@ func (v *visit) showWith(p *Problem, status int, name, title, here, live string,
 	if f.Who == "" {
 		f.Who = "the owner of this stack"
 	}
-	return render(v.w, v.r, status, name, f)
+	return f
 }
 
 func (c *Console) problem(w http.ResponseWriter, r *http.Request, v *visit, p *Problem) {
@@ -323,6 +333,13 @@ func (c *Console) problem(w http.ResponseWriter, r *http.Request, v *visit, p *P
 
 func render(w http.ResponseWriter, r *http.Request, status int, name string, f frame) error {
 	var b bytes.Buffer
+	if h, ok := w.(*halfPage); ok { // whose status has been sent
+		if err := templates()[name].ExecuteTemplate(&b, "rest", f); err != nil {
+			return err
+		}
+		h.end(b.Bytes())
+		return nil
+	}
 	if err := templates()[name].ExecuteTemplate(&b, "page", f); err != nil {
 		return err
 	}

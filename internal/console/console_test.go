@@ -85,6 +85,7 @@ type fakeAPI struct {
 	logins  []string      // on record
 	refuses error         // of a login at the issuer
 	streams chan struct{} // closed when a stream begins, which lasts as long as its request
+	asked   func(at string)
 }
 
 func (f *fakeAPI) Inside(p api.Person) http.Handler {
@@ -94,6 +95,9 @@ func (f *fakeAPI) Inside(p api.Person) http.Handler {
 			close(f.streams)
 			<-r.Context().Done()
 			return
+		}
+		if f.asked != nil {
+			f.asked(at)
 		}
 		if r.Method == http.MethodPost {
 			var b strings.Builder
@@ -154,6 +158,8 @@ func (emptyInbox) Next(ctx context.Context, after uint64) (uint64, map[string]st
 	<-ctx.Done()
 	return 0, nil, false, ctx.Err()
 }
+
+func (emptyInbox) Now() map[string]string { return nil }
 
 func newConsole(f *fakeAPI) *Console {
 	return New(Options{API: f, Inbox: emptyInbox{}, Store: &memory{m: map[string][]byte{}}, Hosts: []string{host}, URL: "http://" + host, Cookie: "c", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Link: func() ([]byte, error) { return linkSecret, nil }})

@@ -67,12 +67,14 @@ type inboxView struct {
 	Waits int // open approvals, shown or not
 	More  int // those that are not shown
 	Next  int // how many to show next, 0 for no more
+	// Digest is what the stream of the inbox told when the page was made, if the page has all of it.
+	Digest string
 }
 
 const (
 	// fewCards are on the inbox at first, so that it opens fast. The script asks for more when
 	// the person comes to their end.
-	fewCards = 30
+	fewCards = 15
 	// maxCards bounds the cards on one page.
 	maxCards = 200
 )
@@ -83,19 +85,39 @@ func (v *visit) inbox() error {
 	if n, err := strconv.Atoi(v.r.FormValue("cards")); err == nil {
 		shown = min(max(n, fewCards), maxCards)
 	}
-	cards, more, err := v.cards("", shown)
+	const live = "/live?of=inbox"
+	if err := v.early(v.frame("Inbox", "inbox", live)); err != nil {
+		return err
+	}
+	asks := v.opts.Inbox.Now() // before the cards are read: they are as new, or newer
+	cards, more, of, err := v.cards("", shown)
 	if err != nil {
 		return err
 	}
-	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more}
+	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: v.shows(asks, of)}
 	if more > 0 && shown < maxCards {
-		view.Next = min(shown+fewCards, maxCards)
+		view.Next = min(2*shown, maxCards)
 	}
-	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", "/live?of=inbox", view)
+	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", live, view)
 }
 
-// cards returns the first open approvals of a session, or of all, and how many more there are.
-func (v *visit) cards(session string, limit int) (cards []card, more int, err error) {
+// shows returns the digest of what sessions ask, for a page made of approvals of these sessions. It
+// is empty if the page lacks one of them, so that the page is made anew.
+func (v *visit) shows(asks map[string]string, of map[string]bool) string {
+	if asks == nil {
+		return ""
+	}
+	for id := range asks {
+		if !of[id] && v.may(access.SessionRead, id) {
+			return ""
+		}
+	}
+	return readable(v, asks)
+}
+
+// cards returns the first open approvals of a session, or of all, how many more there are, and the
+// sessions that the list is of.
+func (v *visit) cards(session string, limit int) (cards []card, more int, of map[string]bool, err error) {
 	var page struct {
 		Items  []protocol.Approval `json:"items"`
 		Cursor string              `json:"cursor"`
@@ -105,7 +127,11 @@ func (v *visit) cards(session string, limit int) (cards []card, more int, err er
 		q.Set("session", session)
 	}
 	if err := v.get("/v1/approvals?"+q.Encode(), &page); err != nil {
-		return nil, 0, err
+		return nil, 0, nil, err
+	}
+	of = map[string]bool{}
+	for _, ap := range page.Items {
+		of[ap.Session] = true
 	}
 	open := slices.DeleteFunc(page.Items, func(ap protocol.Approval) bool { return ap.State != protocol.ApprovalOpen })
 	slices.SortStableFunc(open, func(a, b protocol.Approval) int {
@@ -123,7 +149,7 @@ func (v *visit) cards(session string, limit int) (cards []card, more int, err er
 		}
 		cards = append(cards, v.card(ap, seen[ap.Session], may))
 	}
-	return cards, more, nil
+	return cards, more, of, nil
 }
 
 func (v *visit) card(ap protocol.Approval, of protocol.SessionView, decides bool) card {

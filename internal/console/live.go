@@ -60,13 +60,20 @@ type Inbox interface {
 	// Next waits until the state has another version than after: a digest of the open approvals of
 	// each session that has any. stale says that it may be old.
 	Next(ctx context.Context, after uint64) (version uint64, asks map[string]string, stale bool, err error)
+	// Now returns the state without waiting. It is nil if it is not known, or may be old.
+	Now() map[string]string
 }
 
-// liveInbox is live for the inbox. It waits for changes, and does not look for them.
+// liveInbox is live for the inbox. It waits for changes, and does not look for them. A page that
+// has just been made says what it shows, and is not told to get itself anew for that. A browser that
+// connects again does not count as such: it may show something else by now.
 func (v *visit) liveInbox() error {
 	p, ok := pulseOf(v)
-	if !ok {
+	if !ok || !p.say("id: 1\n\n") {
 		return nil
+	}
+	if v.r.Header.Get("Last-Event-ID") == "" {
+		p.last = v.r.URL.Query().Get("shows")
 	}
 	ctx, cancel := context.WithCancel(v.r.Context())
 	defer cancel()

@@ -91,7 +91,7 @@ func (v *visit) showSession(problem *Problem, status int, text string) error {
 	}
 	var err error
 	if p.State == protocol.Waiting {
-		if p.Cards, _, err = v.cards(id, maxCards); err != nil {
+		if p.Cards, _, _, err = v.cards(id, maxCards); err != nil {
 			return err
 		}
 	}

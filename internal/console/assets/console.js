@@ -106,13 +106,18 @@ function watchEnd() {
 const refresh = again(async () => { update(await get(shows)); watchEnd(); });
 watchEnd();
 
+// The inbox as it was loaded says what it shows, so that it is not got again for that.
+const shownFirst = document.querySelector("[data-shows]");
+let first = shownFirst ? "&shows=" + shownFirst.dataset.shows : "";
+
 function follow(url) {
   const transcript = document.querySelector("[data-transcript]");
   const running = document.querySelector("[data-running]");
   const at = transcript && transcript.dataset.session ? "?from=" + transcript.dataset.next : "";
   // A page in a hidden tab does not count as open: people then get notices of new approvals.
   const seen = url === "/live?of=inbox" && document.hidden ? "&hidden=1" : "";
-  const events = new EventSource(url + at + seen);
+  const events = new EventSource(url + at + seen + first);
+  first = "";
   if (url === "/live?of=inbox") {
     document.addEventListener("visibilitychange", () => {
       if (events.readyState === EventSource.CLOSED) return;
