@@ -129,6 +129,11 @@ func (b consoleInbox) Next(ctx context.Context, after uint64) (uint64, map[strin
 	return s.Version, s.Asks, s.Stale, err
 }
 
+func (b consoleInbox) Recent() ([]protocol.Approval, map[string]string, bool) {
+	open, s, known := b.Inbox.Recent()
+	return open, s.Asks, known
+}
+
 func (b consoleInbox) Now() map[string]string {
 	s, known := b.Inbox.Now()
 	if !known || s.Stale {

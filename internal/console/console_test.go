@@ -81,6 +81,7 @@ type fakeAPI struct {
 	answers map[string]string // by method and path
 	sent    []string
 	may     func(who string, verb access.Verb) bool
+	reads   func(session string) bool
 	revoked bool
 	logins  []string      // on record
 	refuses error         // of a login at the issuer
@@ -113,7 +114,10 @@ func (f *fakeAPI) Inside(p api.Person) http.Handler {
 	})
 }
 
-func (f *fakeAPI) May(_ context.Context, p api.Person, verb access.Verb, _ string) bool {
+func (f *fakeAPI) May(_ context.Context, p api.Person, verb access.Verb, session string) bool {
+	if verb == access.SessionRead && f.reads != nil && !f.reads(session) {
+		return false
+	}
 	return f.may == nil || f.may(p.Principal, verb)
 }
 
@@ -160,6 +164,10 @@ func (emptyInbox) Next(ctx context.Context, after uint64) (uint64, map[string]st
 }
 
 func (emptyInbox) Now() map[string]string { return nil }
+
+func (emptyInbox) Recent() ([]protocol.Approval, map[string]string, bool) { return nil, nil, false }
+
+func (emptyInbox) Stir(string) {}
 
 func newConsole(f *fakeAPI) *Console {
 	return New(Options{API: f, Inbox: emptyInbox{}, Store: &memory{m: map[string][]byte{}}, Hosts: []string{host}, URL: "http://" + host, Cookie: "c", Logger: slog.New(slog.NewTextHandler(os.Stderr, nil)), Link: func() ([]byte, error) { return linkSecret, nil }})

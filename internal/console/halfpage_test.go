@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 // unpacked returns what a browser can read of an answer so far.
@@ -91,6 +93,10 @@ func (b twiceInbox) Next(ctx context.Context, after uint64) (uint64, map[string]
 }
 
 func (b twiceInbox) Now() map[string]string { return b[0] }
+
+func (twiceInbox) Recent() ([]protocol.Approval, map[string]string, bool) { return nil, nil, false }
+
+func (twiceInbox) Stir(string) {}
 
 // The inbox that was just opened is not told to get itself anew for what it shows. It is told what
 // comes then, and also what it shows if it connects again or lacks a part.

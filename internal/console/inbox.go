@@ -89,11 +89,15 @@ func (v *visit) inbox() error {
 	if err := v.early(v.frame("Inbox", "inbox", live)); err != nil {
 		return err
 	}
-	asks := v.opts.Inbox.Now() // before the cards are read: they are as new, or newer
-	cards, more, of, err := v.cards("", shown)
-	if err != nil {
-		return err
+	list, asks, known := v.recent()
+	if !known {
+		asks = v.opts.Inbox.Now() // before the approvals are read: they are as new, or newer
+		var err error
+		if list, err = v.approvals(""); err != nil {
+			return err
+		}
 	}
+	cards, more, of := v.cards(list, shown)
 	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: v.shows(asks, of)}
 	if more > 0 && shown < maxCards {
 		view.Next = min(2*shown, maxCards)
@@ -115,9 +119,26 @@ func (v *visit) shows(asks map[string]string, of map[string]bool) string {
 	return readable(v, asks)
 }
 
-// cards returns the first open approvals of a session, or of all, how many more there are, and the
-// sessions that the list is of.
-func (v *visit) cards(session string, limit int) (cards []card, more int, of map[string]bool, err error) {
+// recent returns the open approvals that the person may read, and what the stream of the inbox tells
+// of them, if that is known without asking.
+func (v *visit) recent() (list []protocol.Approval, asks map[string]string, known bool) {
+	all, asks, known := v.opts.Inbox.Recent()
+	reads := map[string]bool{}
+	for _, ap := range all {
+		may, asked := reads[ap.Session]
+		if !asked {
+			may = v.may(access.SessionRead, ap.Session)
+			reads[ap.Session] = may
+		}
+		if may {
+			list = append(list, ap)
+		}
+	}
+	return list, asks, known
+}
+
+// approvals asks the API for the open approvals of a session, or of all.
+func (v *visit) approvals(session string) ([]protocol.Approval, error) {
 	var page struct {
 		Items  []protocol.Approval `json:"items"`
 		Cursor string              `json:"cursor"`
@@ -126,14 +147,18 @@ func (v *visit) cards(session string, limit int) (cards []card, more int, of map
 	if session != "" {
 		q.Set("session", session)
 	}
-	if err := v.get("/v1/approvals?"+q.Encode(), &page); err != nil {
-		return nil, 0, nil, err
-	}
+	err := v.get("/v1/approvals?"+q.Encode(), &page)
+	return page.Items, err
+}
+
+// cards returns the first open approvals of a list, how many more there are, and the sessions that
+// the list is of.
+func (v *visit) cards(list []protocol.Approval, limit int) (cards []card, more int, of map[string]bool) {
 	of = map[string]bool{}
-	for _, ap := range page.Items {
+	for _, ap := range list {
 		of[ap.Session] = true
 	}
-	open := slices.DeleteFunc(page.Items, func(ap protocol.Approval) bool { return ap.State != protocol.ApprovalOpen })
+	open := slices.DeleteFunc(list, func(ap protocol.Approval) bool { return ap.State != protocol.ApprovalOpen })
 	slices.SortStableFunc(open, func(a, b protocol.Approval) int {
 		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), a.AskedAt.Compare(b.AskedAt), strings.Compare(a.ID, b.ID))
 	})
@@ -149,7 +174,7 @@ func (v *visit) cards(session string, limit int) (cards []card, more int, of map
 		}
 		cards = append(cards, v.card(ap, seen[ap.Session], may))
 	}
-	return cards, more, of, nil
+	return cards, more, of
 }
 
 func (v *visit) card(ap protocol.Approval, of protocol.SessionView, decides bool) card {
@@ -225,6 +250,9 @@ func (v *visit) decide() error {
 		err = v.ask(v.r.Context(), http.MethodPost, "/v1/approvals/"+url.PathEscape(id)+"/decision", v.formKey(), body, nil)
 	}
 	if err == nil {
+		if session, _, ok := protocol.CutApproval(id); ok {
+			v.opts.Inbox.Stir(session) // the next inbox of this browser shows the decision
+		}
 		return v.see("/approvals/" + url.PathEscape(id))
 	}
 	p, told := err.(*Problem)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/access"
+	"fairlead.dev/fairlead/internal/protocol"
 )
 
 const (
@@ -62,6 +63,12 @@ type Inbox interface {
 	Next(ctx context.Context, after uint64) (version uint64, asks map[string]string, stale bool, err error)
 	// Now returns the state without waiting. It is nil if it is not known, or may be old.
 	Now() map[string]string
+	// Recent returns the open approvals of all sessions, and the digests of them that Next returns. It
+	// does not wait. known is false unless they are at most a few seconds old, and no change since
+	// is known. Nobody changes what it returns.
+	Recent() (open []protocol.Approval, asks map[string]string, known bool)
+	// Stir says that a session has changed. It returns at once.
+	Stir(session string)
 }
 
 // liveInbox is live for the inbox. It waits for changes, and does not look for them. A page that

@@ -89,11 +89,12 @@ func (v *visit) showSession(problem *Problem, status int, text string) error {
 	for act, verb := range actVerbs {
 		p.May[act] = v.may(verb, id)
 	}
-	var err error
 	if p.State == protocol.Waiting {
-		if p.Cards, _, _, err = v.cards(id, maxCards); err != nil {
+		list, err := v.approvals(id)
+		if err != nil {
 			return err
 		}
+		p.Cards, _, _ = v.cards(list, maxCards)
 	}
 	newest, err := v.newest(id)
 	if err != nil {

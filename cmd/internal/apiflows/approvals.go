@@ -69,6 +69,9 @@ func (b *Backend) Asks(ctx context.Context, session string) (list []protocol.App
 	return list, t.Query(ctx, "list approvals of session "+session, protocol.SessionID(session), protocol.QueryApprovals, &list)
 }
 
+// Checked is flows.Checked.
+func (b *Backend) Checked(ap protocol.Approval) protocol.Approval { return flows.Checked(ap) }
+
 // Approval implements httpapi.Sessions.
 func (b *Backend) Approval(ctx context.Context, id string) (ap protocol.Approval, err error) {
 	t, err := b.conn()

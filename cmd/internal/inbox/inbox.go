@@ -43,6 +43,10 @@ const (
 	restAfter = 30 * time.Second
 	// late is how long a session that has open approvals may be missing from a list.
 	late = 10 * time.Second
+	// recent is how old a session's answer may be to be Recent.
+	recent = 2 * time.Second
+	// mostKept bounds the open approvals, of all sessions, whose content is kept.
+	mostKept = 1000
 )
 
 // A Source asks Temporal.
@@ -52,6 +56,8 @@ type Source interface {
 	Waiting(ctx context.Context) (looks map[string]string, err error)
 	// Asks returns the approvals of a session.
 	Asks(ctx context.Context, session string) ([]protocol.Approval, error)
+	// Checked returns an approval with what can be found out about its digest.
+	Checked(protocol.Approval) protocol.Approval
 }
 
 // A State is what an Inbox knows. Nobody changes it.
@@ -91,6 +97,10 @@ type session struct {
 	at     time.Time // when it was last asked
 	asking bool
 	more   bool // it is to be asked once more
+
+	open    []protocol.Approval // its open approvals, Checked; nil if there are none, or too many
+	got     time.Time           // when it was asked for them
+	changed bool                // it has changed since, or may have
 
 	answered bool // or it was asked in vain
 	failed   bool // it was asked in vain the last time
@@ -144,6 +154,25 @@ func (b *Inbox) Open() []string {
 	return slices.Collect(maps.Keys(b.state.Asks))
 }
 
+// Recent returns the open approvals of all sessions, and the state to which they belong. It does not
+// wait. known is false unless Temporal's list and each session were asked within the last two seconds,
+// and no session is known to have changed since. Nobody changes what it returns.
+func (b *Inbox) Recent() (open []protocol.Approval, s State, known bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	if !b.fresh || b.state.Stale || now.Sub(b.listedAt) > recent {
+		return nil, State{}, false
+	}
+	for _, s := range b.known {
+		if s.changed || now.Sub(s.got) > recent || s.asks != "" && s.open == nil {
+			return nil, State{}, false
+		}
+		open = append(open, s.open...)
+	}
+	return open, b.state, true
+}
+
 // Tell makes Stir tell f, too, whether somebody watches or not. f must return at once.
 func (b *Inbox) Tell(f func(session string)) {
 	b.mu.Lock()
@@ -166,6 +195,7 @@ func (b *Inbox) Stir(id string) {
 		s = &session{}
 		b.known[id] = s
 	}
+	s.changed = true
 	b.ask(id, s)
 }
 
@@ -211,7 +241,7 @@ func (b *Inbox) listed(at time.Time, looks map[string]string) {
 		}
 		s.listed = at
 		if s.looks != as || s.at.IsZero() {
-			s.looks = as
+			s.looks, s.changed = as, true
 			b.ask(id, s)
 		}
 	}
@@ -223,7 +253,7 @@ func (b *Inbox) listed(at time.Time, looks map[string]string) {
 		case !is && (s.asks == "" || s.failed && at.Sub(s.listed) > late && at.Sub(s.at) > late):
 			delete(b.known, id)
 		case !is && s.looks != "": // it was listed before: it has none any more
-			s.looks = ""
+			s.looks, s.changed = "", true
 			b.ask(id, s)
 		case at.Sub(s.at) >= again:
 			rest = append(rest, id)
@@ -253,7 +283,8 @@ func (b *Inbox) ask(id string, s *session) {
 func (b *Inbox) asked(id string, s *session) (more bool) {
 	b.slots <- struct{}{}
 	b.mu.Lock()
-	s.more, s.at = false, time.Now()
+	began := time.Now()
+	s.more, s.at = false, began
 	b.mu.Unlock()
 	ctx, cancel := context.WithTimeout(b.ctx, askWait)
 	list, err := b.src.Asks(ctx, id)
@@ -264,15 +295,41 @@ func (b *Inbox) asked(id string, s *session) (more bool) {
 	if s.failed = err != nil; s.failed {
 		b.log.Debug("a session does not say what it asks", "session", id, "err", err)
 	} else {
-		s.asks = digest(list)
+		b.keep(s, list, began)
 	}
 	if more = s.more && b.ctx.Err() == nil; !more {
 		s.asking, s.more, s.answered = false, false, true
+		s.changed = s.changed && s.failed
 	}
 	if b.known[id] == s {
 		b.publish(b.state.Stale)
 	}
 	return more
+}
+
+// keep takes the answer of a session that was asked at a time. The caller has the lock.
+func (b *Inbox) keep(s *session, list []protocol.Approval, at time.Time) {
+	open := slices.DeleteFunc(list, func(ap protocol.Approval) bool {
+		return ap.State != protocol.ApprovalOpen && ap.State != protocol.ApprovalUnjudged
+	})
+	s.got = at
+	was := s.asks
+	if s.asks = digest(open); s.asks == was && s.open != nil {
+		return
+	}
+	kept := len(open)
+	for _, other := range b.known {
+		if other != s {
+			kept += len(other.open)
+		}
+	}
+	s.open = nil
+	if kept > mostKept {
+		return
+	}
+	for _, ap := range open {
+		s.open = append(s.open, b.src.Checked(ap))
+	}
 }
 
 // publish makes a new state if something is different. The first one of a round waits until all
@@ -303,11 +360,8 @@ func (b *Inbox) publish(stale bool) {
 	b.changed = make(chan struct{})
 }
 
-// digest differs when the open approvals do. It is empty if there are none.
-func digest(list []protocol.Approval) string {
-	open := slices.DeleteFunc(slices.Clone(list), func(ap protocol.Approval) bool {
-		return ap.State != protocol.ApprovalOpen && ap.State != protocol.ApprovalUnjudged
-	})
+// digest differs when open approvals do. It is empty if there are none.
+func digest(open []protocol.Approval) string {
 	if len(open) == 0 {
 		return ""
 	}

@@ -61,6 +61,11 @@ func (s *sessions) Asks(_ context.Context, id string) ([]protocol.Approval, erro
 	return list, nil
 }
 
+func (*sessions) Checked(ap protocol.Approval) protocol.Approval {
+	ap.DigestCheck = protocol.DigestGiven
+	return ap
+}
+
 func (s *sessions) set(id string, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -181,6 +186,89 @@ func TestWhatMayBeOldIsToldAsStale(t *testing.T) {
 	s.err = nil
 	s.mu.Unlock()
 	until(t, b, st, func(st State) bool { return !st.Stale && st.Asks["a"] != "" })
+}
+
+// What is known is returned without asking, but not while a session may have changed, while Temporal
+// does not answer, or if it is too much to keep.
+func TestWhatIsRecentIsKnownWithoutAsking(t *testing.T) {
+	gates := map[string]chan struct{}{}
+	s := &sessions{open: map[string]int{"a": 3, "b": 1}, gates: gates}
+	b := watch(t, s)
+	if _, _, known := b.Recent(); known {
+		t.Error("it is known before anybody was asked")
+	}
+	st := until(t, b, State{}, func(st State) bool { return len(st.Asks) == 2 })
+	recent := func(want ...string) {
+		t.Helper()
+		for {
+			open, of, known := b.Recent()
+			var ids []string
+			for _, ap := range open {
+				if ap.DigestCheck != protocol.DigestGiven {
+					t.Fatalf("%s was not checked", ap.ID)
+				}
+				ids = append(ids, ap.ID)
+			}
+			slices.Sort(ids)
+			if known && slices.Equal(ids, want) && len(of.Asks) == len(want) {
+				return
+			}
+			select {
+			case <-t.Context().Done():
+				t.Fatalf("known %t: %q of %v, want %q", known, ids, of.Asks, want)
+			case <-time.After(10 * time.Millisecond):
+			}
+		}
+	}
+	recent("a.3", "b.1")
+
+	gate := make(chan struct{})
+	s.mu.Lock()
+	gates["a"] = gate
+	s.open["a"] = 4
+	s.mu.Unlock()
+	b.Stir("a")
+	if open, _, known := b.Recent(); known {
+		t.Errorf("while a session has changed, %v is known", open)
+	}
+	s.mu.Lock()
+	gates["a"] = nil
+	s.mu.Unlock()
+	close(gate)
+	recent("a.4", "b.1")
+
+	s.mu.Lock()
+	s.err = errors.New("no answer")
+	s.mu.Unlock()
+	until(t, b, st, func(st State) bool { return st.Stale })
+	if open, _, known := b.Recent(); known {
+		t.Errorf("while Temporal does not answer, %v is known", open)
+	}
+	s.mu.Lock()
+	s.err = nil
+	s.mu.Unlock()
+	recent("a.4", "b.1")
+}
+
+func TestTheInboxKeepsABoundedNumberOfApprovals(t *testing.T) {
+	s := &sessions{}
+	b := watch(t, s)
+	many := func(n int) []protocol.Approval {
+		return slices.Repeat([]protocol.Approval{{ID: "x.1", State: protocol.ApprovalOpen}}, n)
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	one, two := &session{}, &session{}
+	b.known["one"], b.known["two"] = one, two
+	b.keep(one, many(mostKept-1), time.Now())
+	b.keep(two, many(2), time.Now())
+	if len(one.open) != mostKept-1 || two.open != nil || two.asks == "" {
+		t.Errorf("%d and %d are kept", len(one.open), len(two.open))
+	}
+	b.keep(two, many(1), time.Now())
+	if len(two.open) != 1 {
+		t.Errorf("%d are kept, want 1", len(two.open))
+	}
 }
 
 func TestNobodyIsAskedWhileNobodyWatches(t *testing.T) {
