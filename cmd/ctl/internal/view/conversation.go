@@ -34,6 +34,7 @@ type Conversation struct {
 
 	message streamed // of the agent, not yet printed
 	command *running
+	agents  agents
 	step    string // of the plan that is in progress
 	planned string // how many steps are done
 
@@ -122,7 +123,7 @@ func (c *Conversation) Event(ev api.Event) {
 	case api.KindEntry:
 		c.entry(*ev.Entry)
 	case api.KindVoid:
-		c.message, c.command = streamed{}, nil
+		c.message, c.command, c.agents = streamed{}, nil, nil
 		c.print.Event(ev)
 	case api.KindState:
 		if u := ev.State.Use; u != nil {
@@ -158,7 +159,8 @@ func (c *Conversation) Silent() { c.silent = true }
 
 func (c *Conversation) delta(d protocol.Delta) {
 	if d.Agent != nil {
-		return // its entries are printed; its pieces would mix with the session's own
+		c.agents.delta(d)
+		return
 	}
 	switch d.Type {
 	case protocol.EntryAssistant:
@@ -187,6 +189,7 @@ func (c *Conversation) say(text string) {
 
 func (c *Conversation) entry(e protocol.Entry) {
 	if e.Agent != nil {
+		c.agents.entry(e)
 		c.print.Entry(e)
 		return
 	}

@@ -16,7 +16,7 @@ var spinner = []string{"⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "
 const spinEvery = 120 * time.Millisecond
 
 // Pane returns the lines of the pane: what is being said, the end of the output of a command
-// that runs, and the status.
+// that runs, what sub-agents do, and the status.
 func (c *Conversation) Pane(now time.Time, width int) (all []term.Line) {
 	if c.finished {
 		return nil
@@ -28,6 +28,7 @@ func (c *Conversation) Pane(now time.Time, width int) (all []term.Line) {
 		all = append(all, term.Line{Style: core.Cyan, Text: term.Fit("$ "+core.OneLine(c.command.line, 4*width), width)})
 		all = append(all, tail(c.command.tail, core.Dim, "  ", c.command.lines, mostOutput, width)...)
 	}
+	all = append(all, c.agents.pane(width)...)
 	return append(all, term.Line{Style: core.Dim, Text: term.Fit(c.status(now), width)})
 }
 
@@ -90,6 +91,8 @@ func (c *Conversation) doing() (what string, works bool) {
 		return "running a command", true
 	case c.message.item != "":
 		return "answering", true
+	case len(c.agents) > 0:
+		return "sub-agents are at work", true
 	case c.state == protocol.Running:
 		return "thinking", true
 	case c.state == "":

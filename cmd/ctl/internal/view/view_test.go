@@ -3,6 +3,7 @@ package view
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,6 +100,43 @@ func TestTheOutputOfACommandIsBounded(t *testing.T) {
 	}
 	if got := paneOf(c, time.Now(), 60); strings.Contains(got, "make") {
 		t.Errorf("the pane is\n%s", got)
+	}
+}
+
+// The unfinished items of sub-agents are in the pane, each below the name of its sub-agent, and are
+// printed when they are finished.
+func TestSubAgentsAreAtWorkInThePane(t *testing.T) {
+	c, out := conversation()
+	of := func(n int, kind protocol.EntryType, item, text string) {
+		ev := delta(kind, item, text)
+		ev.Delta.Agent = &protocol.Agent{Thread: fmt.Sprint("thread-", n), Name: fmt.Sprint("agent ", n)}
+		c.Event(ev)
+	}
+	of(1, protocol.EntryCommand, "c", "first\nsecond\x1b[2J\n")
+	of(2, protocol.EntryAssistant, "m", "I look at it.")
+	of(2, protocol.EntryAssistant, "m", "\n\nIt is wrong")
+	of(3, protocol.EntryReasoning, "r", "hm")
+	got := strings.Split(paneOf(c, time.Now(), 60), "\n")
+	if want := []string{"agent 1: $ make test", `  second\x1b[2J`, "agent 2:", "  It is wrong"}; len(got) != 5 || !slices.Equal(got[:4], want) || !strings.Contains(got[4], "sub-agents are at work") {
+		t.Errorf("the pane is %q", got)
+	}
+	of(2, protocol.EntryAssistant, "next", "Next")
+	c.Event(entry(protocol.Entry{Type: protocol.EntryCommand, Item: "c", Command: "make test", Agent: &protocol.Agent{Thread: "thread-1", Name: "agent 1"}}))
+	if got := paneOf(c, time.Now(), 60); strings.Contains(got, "agent 1") || strings.Contains(got, "It is wrong") || !strings.Contains(got, "agent 2:\n  Next\n") {
+		t.Errorf("the pane is %q", got)
+	}
+	if got := out.String(); !strings.Contains(got, "agent 1:\n") || strings.Contains(got, "agent 2") {
+		t.Errorf("printed is %q", got)
+	}
+	for n := range 2 * keepAgents {
+		of(n, protocol.EntryAssistant, "x", "word")
+	}
+	if got := paneOf(c, time.Now(), 60); !strings.Contains(got, fmt.Sprintf("… and %d more sub-agents", keepAgents-mostAgents)) || strings.Count(got, "\n") != 2*mostAgents+1 {
+		t.Errorf("the pane is\n%s", got)
+	}
+	c.Event(api.Event{Kind: api.KindVoid})
+	if got := paneOf(c, time.Now(), 60); strings.Contains(got, "agent") {
+		t.Errorf("the pane is %q", got)
 	}
 }
 
