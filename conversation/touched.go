@@ -83,6 +83,9 @@ func CheckPatterns(patterns []string) error {
 	return nil
 }
 
+// Matches reports whether a file matches a pattern. Its path is relative to the work folder.
+func (w WatchedFiles) Matches(path string) bool { return w.match([]string{path}) }
+
 // match reports whether a path matches a pattern. A pattern without a slash matches the name
 // of a file in any folder.
 func (w WatchedFiles) match(paths []string) bool {

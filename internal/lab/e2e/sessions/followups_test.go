@@ -38,8 +38,8 @@ func TestAFollowUpGoesOnWithTheThreadAndItsResultIsAttached(t *testing.T) {
 	}
 }
 
-// The rules of one session: after calls of tools, and after edits of files that a pattern matches,
-// as seen from the work folder. The second follow-up has a seed, a model and a budget of its own.
+// The rules of one session: after calls of tools, and after changes of files that a pattern matches,
+// as seen from the work folder, by codex and by a command. The second follow-up has a seed, a model and a budget of its own.
 // A turn that is interrupted or fails is followed by none.
 func TestAFollowUpComesAfterToolCallsOrEditedFilesAndNeverAfterAnInterrupt(t *testing.T) {
 	e2e.Scripted(t, `
@@ -57,6 +57,10 @@ rules:
       - - shell: echo one
       - - shell: echo two
       - say: called
+  - when: {exact: make}
+    steps:
+      - - shell: "echo 'create table u ();' > migrations/2.sql"
+      - say: made
   - when: {exact: hold}
     steps:
       - [{shell: echo three}, {shell: echo four}]
@@ -115,5 +119,11 @@ rules:
 	}
 	if got := of(2); got.Name != "calls" || got.Turn != 4 || got.Text != "fine" {
 		t.Errorf("after the calls: %+v", got)
+	}
+	if v := e2e.Turn(t, "ruled", "make"); v.Status != "completed" {
+		t.Errorf("turn %+v", v)
+	}
+	if got := of(3); got.Name != "sql" || got.Turn != 5 || got.Text != "fine" {
+		t.Errorf("after a command that made a file: %+v", got)
 	}
 }

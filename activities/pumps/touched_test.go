@@ -1,0 +1,65 @@
+package pumps_test
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"fairlead.dev/fairlead/activities/pumps"
+	"fairlead.dev/fairlead/conversation"
+	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/protocol"
+)
+
+// A file counts by the time of its last change, which a command cannot set back. What was there
+// before does not count, and neither does what git keeps.
+func TestWatchedFilesThatChangedAreFound(t *testing.T) {
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	t.Cleanup(func() { pool.Close() })
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "it's a hôst")
+	run := func(script string) {
+		t.Helper()
+		c := exec.Command("sh", "-ec", script)
+		c.Dir = dir
+		if out, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	run("mkdir -p a/b .git; echo 1 > a/before.sql; echo 1 > a/touched.txt; echo 1 > .git/in.sql; echo 1 > removed.md")
+	since := time.Now().Unix() + 1
+	for time.Now().Unix() < since { // the host's times of changes are looked at in seconds
+		time.Sleep(10 * time.Millisecond)
+	}
+	watched := []conversation.WatchedFiles{
+		{Name: "made", Patterns: []string{"a/b/*.go"}}, {Name: "old", Patterns: []string{"it's *.txt"}}, {Name: "before", Patterns: []string{"*.sql"}},
+		{Name: "removed", Patterns: []string{"*.md"}}, {Name: "link", Patterns: []string{"a/link"}}, {Name: "touched", Patterns: []string{"a/touched.txt"}},
+	}
+	find := func(want ...string) {
+		t.Helper()
+		names, err := pumps.ChangedSince(t.Context(), h, dir, since, watched)
+		slices.Sort(names)
+		if err != nil || !slices.Equal(names, want) {
+			t.Errorf("changed are %q (%v), want %q", names, err, want)
+		}
+	}
+	find()
+	run("echo 2 > a/b/new.go; echo 2 > .git/more.sql; rm removed.md; ln -s .. a/link; touch -d 2020-01-01 a/touched.txt; echo 1 > x; touch -d 2020-01-01 x; mv x \"a/it's old.txt\"")
+	find("link", "made", "old", "touched")
+
+	if err := os.Rename(dir, dir+" no more"); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := pumps.ChangedSince(t.Context(), h, dir, since, watched); err == nil {
+		t.Errorf("of a folder that is not there, %q changed", names)
+	}
+}
