@@ -35,7 +35,10 @@ func TestWhoLooksAtTheInboxIsKnownToAllWorkersForAMoment(t *testing.T) {
 
 // A tab says who looks while the page is seen, and not while it is behind others.
 func TestATabThatIsHiddenDoesNotLook(t *testing.T) {
-	for path, looks := range map[string]bool{"/live?of=inbox": true, "/live?of=inbox&hidden=1": false, "/live?of=sessions": false} {
+	for path, of := range map[string]struct {
+		looks  bool
+		writes int // until the page is told of its state: how to reconnect and, by the inbox, an id come first
+	}{"/live?of=inbox": {true, 3}, "/live?of=inbox&hidden=1": {false, 3}, "/live?of=sessions": {false, 2}} {
 		c := newConsole(&fakeAPI{answers: map[string]string{"GET /v1/sessions": `{"items":[]}`}})
 		c.opts.Looking = NewLooking(c.opts.Store)
 		cookie := loggedIn(t, c, "ann")
@@ -47,14 +50,14 @@ func TestATabThatIsHiddenDoesNotLook(t *testing.T) {
 			r.AddCookie(&http.Cookie{Name: "c", Value: cookie})
 			writes := 0
 			c.ServeHTTP(patient{httptest.NewRecorder(), func() {
-				if writes++; writes == 2 { // the first one says how to reconnect
+				if writes++; writes == of.writes {
 					close(shown)
 				}
 			}}, r)
 		}()
 		<-shown
-		if c.opts.Looking.Looks(t.Context(), "ann") != looks {
-			t.Errorf("%s: ann looks: %t", path, !looks)
+		if c.opts.Looking.Looks(t.Context(), "ann") != of.looks {
+			t.Errorf("%s: ann looks: %t", path, !of.looks)
 		}
 		cancel()
 		<-ended
