@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -96,6 +97,9 @@ func (v *visit) inbox() error {
 		if list, err = v.approvals(""); err != nil {
 			return err
 		}
+		if !maps.Equal(asks, v.opts.Inbox.Now()) {
+			asks = nil // an approval may have come and gone: the page is made anew
+		}
 	}
 	cards, more, of := v.cards(list, shown)
 	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: v.shows(asks, of)}
@@ -119,8 +123,8 @@ func (v *visit) shows(asks map[string]string, of map[string]bool) string {
 	return readable(v, asks)
 }
 
-// recent returns the open approvals that the person may read, and what the stream of the inbox tells
-// of them, if that is known without asking.
+// recent returns the open approvals that the person may read, if they are known without asking. asks
+// has the digests of all sessions, also of those that the person may not read.
 func (v *visit) recent() (list []protocol.Approval, asks map[string]string, known bool) {
 	all, asks, known := v.opts.Inbox.Recent()
 	reads := map[string]bool{}

@@ -71,9 +71,10 @@ type Inbox interface {
 	Stir(session string)
 }
 
-// liveInbox is live for the inbox. It waits for changes, and does not look for them. A page that
-// has just been made says what it shows, and is not told to get itself anew for that. A browser that
-// connects again does not count as such: it may show something else by now.
+// liveInbox is live for the inbox. It waits for changes, and does not look for them. A new
+// page sends the digest of what it shows. The stream does not report that digest, so that the page is
+// not loaded again for nothing. When a browser connects again, the digest is ignored, because the page
+// may have changed.
 func (v *visit) liveInbox() error {
 	p, ok := pulseOf(v)
 	if !ok || !p.say("id: 1\n\n") {

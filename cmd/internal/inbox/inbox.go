@@ -312,11 +312,7 @@ func (b *Inbox) keep(s *session, list []protocol.Approval, at time.Time) {
 	open := slices.DeleteFunc(list, func(ap protocol.Approval) bool {
 		return ap.State != protocol.ApprovalOpen && ap.State != protocol.ApprovalUnjudged
 	})
-	s.got = at
-	was := s.asks
-	if s.asks = digest(open); s.asks == was && s.open != nil {
-		return
-	}
+	s.got, s.asks = at, digest(open)
 	kept := len(open)
 	for _, other := range b.known {
 		if other != s {
