@@ -401,8 +401,8 @@ type TurnEnd struct {
 	FinalAt    int  `json:"final_at,omitempty"`
 	Structured bool `json:"structured,omitempty"`
 	Effects    bool `json:"effects,omitempty"`
-	// Tools counts the tool calls. Touched names the PumpInput.Watched of which the turn's diff
-	// changes a file; it has only what codex itself edited.
+	// Tools counts the tool calls. Touched names the PumpInput.Watched of which a file changed.
+	// Run sets those that codex itself edited.
 	Tools   int      `json:"tools,omitempty"`
 	Touched []string `json:"touched,omitempty"`
 	// Foreign says that codex began the turn by itself and took no Send into it.

@@ -287,7 +287,7 @@ func converse(ctx context.Context, s *site.Site, in RunPumpInput, a Attempt, hid
 	}
 	if err == nil {
 		traceTurn(ctx, in.Claim.Session, res.Turn)
-		err = addTouched(held, s, h, in, res.Turn)
+		addTouched(runCtx, s, h, in, res.Turn)
 	}
 	trimming.add(&res.State)
 	close(done)

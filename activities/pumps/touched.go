@@ -3,7 +3,6 @@ package pumps
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -27,41 +26,39 @@ const (
 // time: the time of the change, and the name. No command can set back that time, unlike the time of
 // modification.
 const changedScript = `cd -P -- "$1" || exit 4
+find . -prune -cmin -1 >/dev/null || exit 5
 min=$((($(date +%s) - $2) / 60 + 2))
 if stat -c %Z . >/dev/null 2>&1; then set -- -c '%Z %n'; else set -- -f '%c %N'; fi
 find . -name .git -prune -o '(' -type f -o -type l ')' -cmin -$min -exec stat "$@" {} + 2>/dev/null
 :`
 
-// addTouched adds to the end of a turn which watched files its commands changed. codex's diff of a
-// turn has only what codex itself edited. A file that a command removed does not count. A host that
-// cannot list files leaves the end as it is.
-func addTouched(ctx context.Context, s *site.Site, h hostexec.Host, in RunPumpInput, end *conversation.TurnEnd) error {
+// addTouched adds to end.Touched the names of the rules of which a file changed within the
+// turn. The diff that codex reports has only what codex itself edited. A file that a command removed
+// does not count. If the host does not list its files, end stays as it is: the turn has ended all the
+// same.
+func addTouched(ctx context.Context, s *site.Site, h hostexec.Host, in RunPumpInput, end *conversation.TurnEnd) {
 	if end == nil || end.Status != "completed" || end.Foreign || !end.Effects || end.StartedAtMS <= 0 {
-		return nil
+		return
 	}
 	left := slices.DeleteFunc(slices.Clone(in.Pump.Watched), func(w conversation.WatchedFiles) bool { return slices.Contains(end.Touched, w.Name) })
 	if len(left) == 0 {
-		return nil
+		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, touchedWait)
 	defer cancel()
-	names, err := ChangedSince(ctx, h, in.Layout.WorkDir, end.StartedAtMS/1000, left)
-	if exit := (*hostexec.ExitError)(nil); errors.As(err, &exit) || errors.Is(err, errManyChanged) || ctx.Err() != nil && err != nil {
-		s.Logger.Warn("which files a turn changed is not known in full: a rule for files may not apply", "session", in.Claim.Session, "turn", end.N, "error", err)
-		err = nil
-	}
+	names, err := ChangedWithin(ctx, h, in.Layout.WorkDir, end.StartedAtMS/1000, end.EndedAtMS/1000, left)
 	if err != nil {
-		return fmt.Errorf("look which files turn %d changed: %w", end.N, err)
+		s.Logger.Warn("the files that a turn changed are not all known: a rule for files may not apply", "session", in.Claim.Session, "turn", end.N, "error", err)
 	}
 	end.Touched = append(slices.Clone(end.Touched), names...)
-	return nil
 }
 
 var errManyChanged = fmt.Errorf("the names of the changed files have more than %d MiB", maxTouchedList>>20)
 
-// ChangedSince returns the names of the watched files of which one below dir changed at a time or
-// later, in seconds by the host's clock. It returns those that it found with an error, too.
-func ChangedSince(ctx context.Context, h hostexec.Host, dir string, since int64, watched []conversation.WatchedFiles) (names []string, err error) {
+// ChangedWithin returns the names of the entries of watched that match a file below dir that changed
+// from since to until, and not again later. These are Unix times by the host's clock. An until of 0
+// means now. If there is an error, the result has the names found until then.
+func ChangedWithin(ctx context.Context, h hostexec.Host, dir string, since, until int64, watched []conversation.WatchedFiles) (names []string, err error) {
 	st, err := h.Start(ctx, hostexec.Command{Script: changedScript, Args: []string{dir, strconv.FormatInt(since, 10)}})
 	if err != nil {
 		return nil, err
@@ -74,7 +71,7 @@ func ChangedSince(ctx context.Context, h hostexec.Host, dir string, since int64,
 	for lines := bufio.NewReader(list); ; {
 		line, rerr := lines.ReadString('\n')
 		at, name, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
-		if n, nerr := strconv.ParseInt(at, 10, 64); nerr == nil && n >= since {
+		if n, nerr := strconv.ParseInt(at, 10, 64); nerr == nil && n >= since && (until == 0 || n <= until) {
 			for _, w := range watched {
 				if !slices.Contains(names, w.Name) && w.Matches(strings.TrimPrefix(name, "./")) {
 					names = append(names, w.Name)

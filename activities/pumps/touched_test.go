@@ -44,9 +44,10 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 		{Name: "made", Patterns: []string{"a/b/*.go"}}, {Name: "old", Patterns: []string{"it's *.txt"}}, {Name: "before", Patterns: []string{"*.sql"}},
 		{Name: "removed", Patterns: []string{"*.md"}}, {Name: "link", Patterns: []string{"a/link"}}, {Name: "touched", Patterns: []string{"a/touched.txt"}},
 	}
+	until := int64(0)
 	find := func(want ...string) {
 		t.Helper()
-		names, err := pumps.ChangedSince(t.Context(), h, dir, since, watched)
+		names, err := pumps.ChangedWithin(t.Context(), h, dir, since, until, watched)
 		slices.Sort(names)
 		if err != nil || !slices.Equal(names, want) {
 			t.Errorf("changed are %q (%v), want %q", names, err, want)
@@ -56,10 +57,16 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 	run("echo 2 > a/b/new.go; echo 2 > .git/more.sql; rm removed.md; ln -s .. a/link; touch -d 2020-01-01 a/touched.txt; echo 1 > x; touch -d 2020-01-01 x; mv x \"a/it's old.txt\"")
 	find("link", "made", "old", "touched")
 
+	for until = time.Now().Unix(); time.Now().Unix() <= until; {
+		time.Sleep(10 * time.Millisecond)
+	}
+	run("echo 3 >> a/b/new.go; echo 3 > late.sql") // after the turn
+	find("link", "old", "touched")
+
 	if err := os.Rename(dir, dir+" no more"); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := pumps.ChangedSince(t.Context(), h, dir, since, watched); err == nil {
+	if names, err := pumps.ChangedWithin(t.Context(), h, dir, since, until, watched); err == nil {
 		t.Errorf("of a folder that is not there, %q changed", names)
 	}
 }
