@@ -16,13 +16,14 @@ const (
 	keepAgents = 32
 )
 
-// agents are the sub-agents with an unfinished item, in the order in which these began. Several are
-// at work at once, so the pane shows the end of each item, and only whole items are printed.
+// agents are the sub-agents with an unfinished message or command, in the order in which those began.
+// The pane shows the end of each. An item is printed when it is finished, because pieces of several
+// would mix.
 type agents []*agent
 
 type agent struct {
 	thread, name string
-	running      // without a line if it is a message
+	running      // line is empty for a message
 }
 
 func (all *agents) delta(d protocol.Delta) {

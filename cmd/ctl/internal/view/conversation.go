@@ -139,6 +139,9 @@ func (c *Conversation) Event(ev api.Event) {
 func (c *Conversation) Detail(d protocol.SessionDetail) {
 	v := d.View
 	c.state, c.waits, c.silent = v.State, v.Waits, false
+	if c.state != protocol.Running && c.state != protocol.Waiting {
+		c.agents = nil // an item without an end has no entry
+	}
 	if v.Turn != nil {
 		c.turn = v.Turn.N
 		c.began = v.Turn.StartedAt
