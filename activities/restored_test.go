@@ -104,6 +104,22 @@ func TestATokenOfWhichTheStoreHasALaterLoginIsNotUsed(t *testing.T) {
 	}
 }
 
+// A seed may get the name of a deleted one, whose blobs the store still has. They hold back nothing.
+func TestALoginOfADeletedSeedOfTheSameNameDoesNotCount(t *testing.T) {
+	r := newRefreshed(t)
+	of := r.rotate(r.in.Seed)
+	before := time.Now().Add(-time.Hour)
+	if err := os.Chtimes(filepath.Join(r.dir, filepath.FromSlash(of.Blob)), before, before); err != nil {
+		t.Fatal(err)
+	}
+	if row, d := r.recovers(r.in.Seed, false); row.Action != protocol.RecoverNothing || row.Suspect || d.adopted[0].Ref != nil {
+		t.Errorf("recover: %+v, %+v", row, d.adopted)
+	}
+	if out := r.refresh(); out.Verdict == string(seeds.VerdictLost) {
+		t.Errorf("a refresh: %+v", out)
+	}
+}
+
 func TestTheNewestLoginInTheStoreIsAdopted(t *testing.T) {
 	r := newRefreshed(t)
 	first := r.in.Seed
@@ -183,12 +199,22 @@ func TestASeedWhoseLoginIsNotInTheStoreIsSuspect(t *testing.T) {
 func TestASeedThatTemporalDoesNotKnowIsNamed(t *testing.T) {
 	r := newRefreshed(t)
 	s := r.set.Login.Site
-	d := &restoredDesk{}
-	s.Restored = d
-	s.Ask = func(context.Context, string) (inquiry.SeedNow, bool, error) { return inquiry.SeedNow{}, false, nil }
-	out, err := logins.RecoverSeeds(t.Context(), s, protocol.RecoverInput{})
-	if err != nil || len(out.Seeds) != 1 || out.Seeds[0].Name != "team" || out.Seeds[0].Action != protocol.RecoverAbsent || out.Due != 0 || len(d.adopted) > 0 {
-		t.Errorf("recover: %+v, %v; told %+v", out, err, d.adopted)
+	for _, of := range []struct {
+		now    inquiry.SeedNow
+		known  bool
+		reason string
+	}{
+		{reason: "Temporal does not know it"},
+		{inquiry.SeedNow{Generation: 1, Ref: &protocol.SeedRef{Name: "team", Generation: 1}, Deleted: true}, true, "it was deleted"},
+	} {
+		d := &restoredDesk{}
+		s.Restored = d
+		s.Ask = func(context.Context, string) (inquiry.SeedNow, bool, error) { return of.now, of.known, nil }
+		out, err := logins.RecoverSeeds(t.Context(), s, protocol.RecoverInput{})
+		if err != nil || len(out.Seeds) != 1 || out.Seeds[0].Name != "team" || out.Seeds[0].Action != protocol.RecoverAbsent || !strings.Contains(out.Seeds[0].Reason, of.reason) ||
+			out.Due != 0 || out.Failed != 0 || len(d.adopted) > 0 {
+			t.Errorf("%s: recover: %+v, %v; told %+v", of.reason, out, err, d.adopted)
+		}
 	}
 }
 

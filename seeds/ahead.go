@@ -28,8 +28,8 @@ type Ahead struct {
 	Former []string
 	// Doubt, if not empty, says why the store may have a later login than Newest.
 	Doubt string
-	// Imported is when the newest login was stored that a person imported since; zero if
-	// none was.
+	// Imported is the time of the newest import since then that may be a later login. It is
+	// zero if there is none.
 	Imported time.Time
 }
 
@@ -37,7 +37,9 @@ type Ahead struct {
 const maxAhead = 64
 
 // LookAhead finds out what the store has beyond a generation, whose content is cur. Imports
-// have keys without a generation, so that only their time tells which are newer.
+// have keys without a generation, so that only their time tells which are newer. A blob that the store
+// got before the generation's own was not made from it: it is of a deleted seed of the same name, or of
+// a login that a person gave up.
 func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead, error) {
 	var out Ahead
 	found, err := generations(ctx, st, of.Name)
@@ -45,10 +47,13 @@ func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead
 		return out, err
 	}
 	var newer, imports []store.Info
+	since := timeOf(found, of.Blob)
 	for _, i := range found {
 		switch n := numberOf(i.Key); {
 		case n > of.Generation:
-			newer = append(newer, i)
+			if !i.ModTime.Before(since.Add(-clocks)) {
+				newer = append(newer, i)
+			}
 			out.Highest = max(out.Highest, n)
 		case n > 0:
 			out.Highest = max(out.Highest, n)
@@ -57,7 +62,7 @@ func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead
 		}
 	}
 	if cur.Kind() != KindChatGPT {
-		return out, out.lookAtImports(ctx, st, cur, timeOf(found, of.Blob), imports)
+		return out, out.lookAtImports(ctx, st, cur, since, imports)
 	}
 	slices.SortFunc(newer, func(a, b store.Info) int { return strings.Compare(b.Key, a.Key) })
 	for _, i := range newer[:min(len(newer), maxAhead)] {
@@ -68,7 +73,7 @@ func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead
 	if out.Newest != nil {
 		return out, out.lookAtImports(ctx, st, out.Bundle, timeOf(found, out.Newest.Blob), imports)
 	}
-	return out, out.lookAtImports(ctx, st, cur, timeOf(found, of.Blob), imports)
+	return out, out.lookAtImports(ctx, st, cur, since, imports)
 }
 
 func timeOf(found []store.Info, key string) (at time.Time) {
@@ -83,8 +88,8 @@ func timeOf(found []store.Info, key string) (at time.Time) {
 // maxImports bounds the imports that are read.
 const maxImports = 8
 
-// lookAtImports finds imports that are newer than the content b, which was stored at since. An
-// import that the seed refused is not told from one that it took.
+// lookAtImports finds imports that are newer than the content b, which was stored at since. The
+// store does not show whether the seed accepted an import, so a refused one counts too.
 func (a *Ahead) lookAtImports(ctx context.Context, st *store.Store, b *Bundle, since time.Time, imports []store.Info) error {
 	imports = slices.DeleteFunc(imports, func(i store.Info) bool { return since.IsZero() || !i.ModTime.After(since) })
 	slices.SortFunc(imports, func(a, b store.Info) int { return b.ModTime.Compare(a.ModTime) })

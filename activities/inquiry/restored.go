@@ -16,7 +16,8 @@ import (
 // earlier point. The leases that were granted since are not known: from now on their epochs
 // are fenced off.
 type AdoptSeed struct {
-	// Generation and Auth are the seed's as the store was compared with it.
+	// Generation and Auth are what the seed had when it was compared with the store. The seed
+	// refuses if they have changed.
 	Generation int64  `json:"generation"`
 	Auth       string `json:"auth,omitempty"`
 	// Ref is a later login in the store, nil if there is none. Its generation becomes at

@@ -54,11 +54,14 @@ type SeedNow struct {
 	// granted and then forgotten, because Temporal's database was restored to an earlier point.
 	Epoch int64    `json:"epoch,omitempty"`
 	Lost  []Epochs `json:"lost,omitempty"`
+	// Deleted says that the seed was deleted.
+	Deleted bool `json:"deleted,omitempty"`
 }
 
-// Forgot reports whether a lease may be of an earlier workflow, ended by force, or of a time
-// that Temporal has forgotten: nobody knows its holder, or whether its login was saved. The seed
-// takes a login of such a time only after `ctl recover`. Epoch 0 is unknown.
+// Forgot reports whether the seed's workflow does not know the lease of an epoch: nobody knows its
+// holder, or whether its login was saved. Either an earlier workflow, ended by force, granted it, or
+// Temporal forgot it by a restore of its database. In the second case the seed takes its login only
+// after `ctl recover --yes`. Epoch 0 is unknown.
 func (n SeedNow) Forgot(epoch int64) bool {
 	return n.First > 0 && epoch <= n.First || n.Epoch > 0 && epoch > n.Epoch || InAny(n.Lost, epoch)
 }

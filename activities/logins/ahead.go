@@ -26,8 +26,8 @@ func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds
 }
 
 // CheckNewest refuses to plant a login if the store has a later one that was made from it:
-// codex would use a refresh token that is used up. The host's own login stays if it is as
-// late, because then nothing is planted over it.
+// codex would use a refresh token that is used up. It does not refuse if the login on the host
+// is the store's newest or a later one: that login stays, and nothing is planted over it.
 func CheckNewest(ctx context.Context, s *site.Site, h hostexec.Host, codexHome string, ref *protocol.SeedRef, b *seeds.Bundle) error {
 	if !folder.LoginRotates(ref) || b.Auth() == nil {
 		return nil

@@ -116,8 +116,9 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 	return askIssuer(ctx, s, in, seed, spent, intent), nil
 }
 
-// overtaken returns a verdict if the store has a login that was made from this one otherwise
-// than by the refresh that RefreshSeed repeats. Not even a person's Force uses that token.
+// overtaken returns a verdict if the store has a later login that was made from this one. The stored
+// answer to a refresh of this login does not count: RefreshSeed takes that one itself. Force does not
+// override the verdict.
 func overtaken(ctx context.Context, s *site.Site, ref protocol.SeedRef, seed *seeds.Bundle) (*SeedVerdict, error) {
 	ahead, err := lookAhead(ctx, s, ref, seed)
 	if err != nil || ahead.Newest == nil || seeds.Answers(*ahead.Newest, ref.Generation+1, seed) {

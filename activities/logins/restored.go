@@ -82,6 +82,9 @@ func recoverOne(ctx context.Context, s *site.Site, name string, look bool) (prot
 	switch {
 	case err != nil:
 		return row, err
+	case ok && now.Deleted:
+		row.Action, row.Reason, row.Hint = protocol.RecoverAbsent, "it was deleted, and the store still has it", fmt.Sprintf("`ctl seed import %s DIR`, if it is needed again", name)
+		return row, nil
 	case !ok || now.Ref == nil:
 		row.Action, row.Reason, row.Hint = protocol.RecoverAbsent, "the store has it, and Temporal does not know it", fmt.Sprintf("`ctl seed import %s DIR`, if it is still needed", name)
 		return row, nil

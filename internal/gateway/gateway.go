@@ -125,11 +125,11 @@ type exchange struct {
 	hold []Kind   // failures of the present upstream of which codex is not told
 	kept *keeping // copies the texts; nil if nobody wants them
 
-	cancel          context.CancelFunc // of r
-	counted, placed bool               // in busy, in free
+	cancel          context.CancelFunc // ends the context of r
+	counted, placed bool               // counted in g.busy, placed in g.free
 
 	running Running // the attempt, for the Meter; nil without one
-	least   Usage   // that the Meter expects of it
+	least   Usage   // an estimate; it is charged if the provider does not report its use
 	feed    *feeder // the answer, once it has begun
 	// asked says that the provider has the request of the attempt, answers that it answers with
 	// status 200.

@@ -223,7 +223,7 @@ func (x *exchange) attempt(n int, a ask) *result {
 	return r
 }
 
-// ask is attempt, but for what its caller begins and ends.
+// ask does the work of attempt, which starts the timer and closes the feeder.
 func (f *feeder) ask(n int, a ask) *result {
 	x := f.x
 	req, err := x.request(f.ctx, n, a)

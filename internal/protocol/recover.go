@@ -22,8 +22,8 @@ type RecoverInput struct {
 type RecoverResult struct {
 	DryRun bool            `json:"dry_run"`
 	Seeds  []RecoveredSeed `json:"seeds"`
-	// Omitted counts further seeds, which were reconciled and about which there is nothing
-	// to say.
+	// Omitted counts further seeds, which are left out to bound the result. Those about which
+	// there is something to say are left out last.
 	Omitted int `json:"omitted,omitempty"`
 	// Due counts the seeds for which something would be done, Doubtful those that are or
 	// become suspect, and Failed those that could not be reconciled.
@@ -40,7 +40,7 @@ const (
 	RecoverNothing = "none"
 	RecoverAdopt   = "adopt"   // a later login of the store becomes its generation
 	RecoverSuspect = "suspect" // nobody gets it until a person decides
-	RecoverAbsent  = "absent"  // the store has it, and Temporal does not know it
+	RecoverAbsent  = "absent"  // the store has it, and Temporal does not know it, or it was deleted
 )
 
 // A RecoveredSeed says how a seed's generation in Temporal relates to what the store has.
@@ -48,7 +48,7 @@ type RecoveredSeed struct {
 	Name       string   `json:"name"`
 	Kind       string   `json:"kind,omitempty"`
 	Generation int64    `json:"generation"` // by Temporal's knowledge
-	Stored     int64    `json:"stored"`     // the highest of its generations that codex or a refresh made and the store has
+	Stored     int64    `json:"stored"`     // the highest generation number in the store; imports have none
 	HeldBy     []string `json:"held_by,omitempty"`
 	Action     string   `json:"action"`
 	// Adopts is the generation whose login is adopted, and Becomes the number that it gets.

@@ -14,14 +14,15 @@ import (
 // If Temporal's database was restored to an earlier point, the seed knows neither the logins
 // that were made since nor the leases that it granted since.
 
-// maxLost bounds the ranges of forgotten epochs. Each reconciliation adds one.
+// maxLost bounds the ranges of forgotten epochs. A reconciliation adds one, unless nothing was granted
+// since the one before.
 const maxLost = 8
 
-// nowWithEpochs is the answer to a query. Answers to updates stay as they are in recorded
-// histories.
-func (s *savingPart) nowWithEpochs() inquiry.SeedNow {
+// nowForQueries answers the query. Updates answer with now, without what this adds, because
+// recorded histories contain those answers.
+func (s *savingPart) nowForQueries() inquiry.SeedNow {
 	out := s.now()
-	out.Epoch, out.Lost = s.st.Epoch, s.st.Lost
+	out.Epoch, out.Lost, out.Deleted = s.st.Epoch, s.st.Lost, s.st.Deleted
 	return out
 }
 
@@ -70,6 +71,10 @@ func (s *savingPart) fenceForgotten() {
 	first := s.st.Epoch + 1
 	s.st.Epoch = max(s.st.Epoch, workflow.Now(s.ctx).Unix())
 	if first > s.st.Epoch {
+		return
+	}
+	if n := len(s.st.Lost); n > 0 && s.st.Lost[n-1].Last == first-1 { // nothing was granted since the last time
+		s.st.Lost[n-1].Last = s.st.Epoch
 		return
 	}
 	s.st.Lost = append(s.st.Lost, inquiry.Epochs{First: first, Last: s.st.Epoch})

@@ -246,9 +246,9 @@ func (s *savingPart) now() inquiry.SeedNow {
 	return out
 }
 
-// forgot reports whether an earlier workflow of the seed, which was ended by force, granted
-// the lease of that epoch, or this workflow did in a time that Temporal has forgotten. The
-// latter is known only once a person has reconciled the seed with the store.
+// forgot reports whether this workflow does not know the lease of that epoch. Either an earlier
+// workflow, ended by force, granted it, or Temporal forgot it by a restore of its database. The
+// second case is known only after `ctl recover --yes`.
 func (s *savingPart) forgot(epoch int64) bool {
 	return epoch > 0 && (epoch <= s.st.First || inquiry.InAny(s.st.Lost, epoch))
 }

@@ -150,7 +150,7 @@ func (s *seed) listen() error {
 	s.rep = workflow.GetSignalChannel(s.ctx, lease.SignalReport)
 	return kit.FirstError(
 		workflow.SetQueryHandler(s.ctx, protocol.QuerySeed, func() (protocol.SeedView, error) { return s.view(), nil }),
-		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (inquiry.SeedNow, error) { return s.saving.nowWithEpochs(), nil }),
+		workflow.SetQueryHandler(s.ctx, protocol.QuerySeedNow, func() (inquiry.SeedNow, error) { return s.saving.nowForQueries(), nil }),
 		updating(s.seedCore, protocol.UpdatePutSeed, s.saving.checkPut, s.saving.put, s.saving.checkBlob),
 		updating(s.seedCore, protocol.UpdateSetSeed, s.saving.checkSet, s.saving.set),
 		updating(s.seedCore, protocol.UpdateDeleteSeed, s.saving.checkRemove, s.saving.remove),

@@ -42,7 +42,7 @@ var lastingKinds = []string{
 //	root_missing                        a disk of the host is not mounted
 //	timeout, busy, store_full           workers or room will be there
 //	newer_worker                        a worker of a newer release will be there
-//	seed_behind                         a person has `ctl recover` adopt what the store has
+//	seed_behind                         a person will run `ctl recover --yes`
 //	no_pool                             a worker of that zone makes the pool when it starts
 //	network, overloaded                 codex or its provider
 //	thread_busy                         a process that is about to end holds the thread

@@ -26,12 +26,14 @@ for each seed what Temporal knows, what the store has, and what would be done. W
   adopt    a later login in the store becomes the seed's newest generation
   suspect  a later login may exist, but cannot be taken: nobody gets the seed until a
            person imports a login or revives the seed
-  absent   the store has the seed and Temporal does not know it: import it again
+  absent   the store has the seed, and Temporal does not know it or it was deleted: import it
+           again, if it is still needed
 
-In all seeds, leases that Temporal has forgotten are fenced off. No token is used. Until this is
-done, no session gets a login of which the store has a later one: it waits, as seed_behind. A session
-whose host is further on than Temporal takes that over from the host's journal; or the host refuses
-it, and it parks and says so. Exit 1 if a seed could not be reconciled.`,
+With --yes, each seed also fences off the leases that Temporal has forgotten. The command uses no
+token. Before that, a session whose seed has a later generation in the store waits, as seed_behind.
+A host may have run turns that Temporal does not know. Its session then reads them from the host's
+journal. If the host refuses the session, the session parks, and its error says why. Exit 1 if a seed
+could not be reconciled.`,
 		Example: "  ctl recover\n  ctl recover --yes -o json",
 		RunE: func(c *cobra.Command, _ []string) error {
 			if yes && look {
@@ -102,15 +104,17 @@ func printRecovered(p *core.Printer, out protocol.RecoverResult) {
 		p.Printf("… and %d more\n", out.Omitted)
 	}
 	switch {
-	case !out.DryRun:
+	case !out.DryRun && out.Failed == 0:
 		p.Printf("the leases that Temporal has forgotten are fenced off\n")
+	case !out.DryRun:
+		p.Printf("the leases that Temporal has forgotten are fenced off, but for seeds that failed\n")
 	case out.Due > 0:
-		p.Printf("nothing was changed; `ctl recover --yes` does it\n")
+		p.Printf("nothing was changed; `ctl recover --yes` does what is listed\n")
 	default:
 		p.Printf("nothing was changed; after a restore of Temporal's database, `ctl recover --yes` fences off forgotten leases\n")
 	}
 	if out.Sessions > 0 {
-		p.Printf("%d sessions are open: each whose host is further on takes that over, or parks and says so; `ctl session list --state parked` shows them\n", out.Sessions)
+		p.Printf("%d sessions are open. If a host has run turns that Temporal does not know, its session takes them over or parks; `ctl session list --state parked` shows the parked ones\n", out.Sessions)
 	}
 }
 
