@@ -1,4 +1,4 @@
-package pumps_test
+package pumps
 
 import (
 	"os"
@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -47,7 +46,7 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 	until := int64(0)
 	find := func(want ...string) {
 		t.Helper()
-		names, err := pumps.ChangedWithin(t.Context(), h, dir, since, until, watched)
+		names, err := ChangedWithin(t.Context(), h, dir, since, until, watched)
 		slices.Sort(names)
 		if err != nil || !slices.Equal(names, want) {
 			t.Errorf("changed are %q (%v), want %q", names, err, want)
@@ -66,7 +65,7 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 	if err := os.Rename(dir, dir+" no more"); err != nil {
 		t.Fatal(err)
 	}
-	if names, err := pumps.ChangedWithin(t.Context(), h, dir, since, until, watched); err == nil {
+	if names, err := ChangedWithin(t.Context(), h, dir, since, until, watched); err == nil {
 		t.Errorf("of a folder that is not there, %q changed", names)
 	}
 }

@@ -90,11 +90,11 @@ func (v *visit) inbox() error {
 	if err := v.early(v.frame("Inbox", "inbox", live)); err != nil {
 		return err
 	}
-	list, asks, known := v.recent()
+	list, asks, known := recent(v)
 	if !known {
 		asks = v.opts.Inbox.Now() // before the approvals are read: they are as new, or newer
 		var err error
-		if list, err = v.approvals(""); err != nil {
+		if list, err = approvals(v, ""); err != nil {
 			return err
 		}
 		if !maps.Equal(asks, v.opts.Inbox.Now()) {
@@ -102,7 +102,7 @@ func (v *visit) inbox() error {
 		}
 	}
 	cards, more, of := v.cards(list, shown)
-	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: v.shows(asks, of)}
+	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: shows(v, asks, of)}
 	if more > 0 && shown < maxCards {
 		view.Next = min(2*shown, maxCards)
 	}
@@ -111,7 +111,7 @@ func (v *visit) inbox() error {
 
 // shows returns the digest of what sessions ask, for a page made of approvals of these sessions. It
 // is empty if the page lacks one of them, so that the page is made anew.
-func (v *visit) shows(asks map[string]string, of map[string]bool) string {
+func shows(v *visit, asks map[string]string, of map[string]bool) string {
 	if asks == nil {
 		return ""
 	}
@@ -125,7 +125,7 @@ func (v *visit) shows(asks map[string]string, of map[string]bool) string {
 
 // recent returns the open approvals that the person may read, if they are known without asking. asks
 // has the digests of all sessions, also of those that the person may not read.
-func (v *visit) recent() (list []protocol.Approval, asks map[string]string, known bool) {
+func recent(v *visit) (list []protocol.Approval, asks map[string]string, known bool) {
 	all, asks, known := v.opts.Inbox.Recent()
 	reads := map[string]bool{}
 	for _, ap := range all {
@@ -142,7 +142,7 @@ func (v *visit) recent() (list []protocol.Approval, asks map[string]string, know
 }
 
 // approvals asks the API for the open approvals of a session, or of all.
-func (v *visit) approvals(session string) ([]protocol.Approval, error) {
+func approvals(v *visit, session string) ([]protocol.Approval, error) {
 	var page struct {
 		Items  []protocol.Approval `json:"items"`
 		Cursor string              `json:"cursor"`

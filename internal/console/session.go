@@ -90,7 +90,7 @@ func (v *visit) showSession(problem *Problem, status int, text string) error {
 		p.May[act] = v.may(verb, id)
 	}
 	if p.State == protocol.Waiting {
-		list, err := v.approvals(id)
+		list, err := approvals(v, id)
 		if err != nil {
 			return err
 		}
