@@ -134,14 +134,6 @@ func (b consoleInbox) Recent() ([]protocol.Approval, map[string]string, bool) {
 	return open, s.Asks, known
 }
 
-func (b consoleInbox) Now() map[string]string {
-	s, known := b.Inbox.Now()
-	if !known || s.Stale {
-		return nil
-	}
-	return s.Asks
-}
-
 // linkKey reads the key of one-time links.
 func linkKey(path string) ([]byte, error) {
 	f, err := os.Open(path)

@@ -163,8 +163,6 @@ func (emptyInbox) Next(ctx context.Context, after uint64) (uint64, map[string]st
 	return 0, nil, false, ctx.Err()
 }
 
-func (emptyInbox) Now() map[string]string { return nil }
-
 func (emptyInbox) Recent() ([]protocol.Approval, map[string]string, bool) { return nil, nil, false }
 
 func (emptyInbox) Stir(string) {}

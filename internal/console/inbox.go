@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -68,7 +67,8 @@ type inboxView struct {
 	Waits int // open approvals, shown or not
 	More  int // those that are not shown
 	Next  int // how many to show next, 0 for no more
-	// Digest is what the stream of the inbox told when the page was made, if the page has all of it.
+	// Digest is what the stream of the inbox tells of these approvals. It is empty if the API was asked
+	// for them: the stream may then tell of others, and the page is made anew.
 	Digest string
 }
 
@@ -92,35 +92,20 @@ func (v *visit) inbox() error {
 	}
 	list, asks, known := recent(v)
 	if !known {
-		asks = v.opts.Inbox.Now() // before the approvals are read: they are as new, or newer
 		var err error
 		if list, err = approvals(v, ""); err != nil {
 			return err
 		}
-		if !maps.Equal(asks, v.opts.Inbox.Now()) {
-			asks = nil // an approval may have come and gone: the page is made anew
-		}
 	}
-	cards, more, of := v.cards(list, shown)
-	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more, Digest: shows(v, asks, of)}
+	cards, more := v.cards(list, shown)
+	view := inboxView{Cards: cards, Waits: len(cards) + more, More: more}
+	if known {
+		view.Digest = readable(v, asks)
+	}
 	if more > 0 && shown < maxCards {
 		view.Next = min(2*shown, maxCards)
 	}
 	return v.show(http.StatusOK, "inbox", "Inbox", "inbox", live, view)
-}
-
-// shows returns the digest of what sessions ask, for a page made of approvals of these sessions. It
-// is empty if the page lacks one of them, so that the page is made anew.
-func shows(v *visit, asks map[string]string, of map[string]bool) string {
-	if asks == nil {
-		return ""
-	}
-	for id := range asks {
-		if !of[id] && v.may(access.SessionRead, id) {
-			return ""
-		}
-	}
-	return readable(v, asks)
 }
 
 // recent returns the open approvals that the person may read, if they are known without asking. asks
@@ -155,13 +140,8 @@ func approvals(v *visit, session string) ([]protocol.Approval, error) {
 	return page.Items, err
 }
 
-// cards returns the first open approvals of a list, how many more there are, and the sessions that
-// the list is of.
-func (v *visit) cards(list []protocol.Approval, limit int) (cards []card, more int, of map[string]bool) {
-	of = map[string]bool{}
-	for _, ap := range list {
-		of[ap.Session] = true
-	}
+// cards returns the first open approvals of a list, and how many more there are.
+func (v *visit) cards(list []protocol.Approval, limit int) (cards []card, more int) {
 	open := slices.DeleteFunc(list, func(ap protocol.Approval) bool { return ap.State != protocol.ApprovalOpen })
 	slices.SortStableFunc(open, func(a, b protocol.Approval) int {
 		return cmp.Or(a.ExpiresAt.Compare(b.ExpiresAt), a.AskedAt.Compare(b.AskedAt), strings.Compare(a.ID, b.ID))
@@ -178,7 +158,7 @@ func (v *visit) cards(list []protocol.Approval, limit int) (cards []card, more i
 		}
 		cards = append(cards, v.card(ap, seen[ap.Session], may))
 	}
-	return cards, more, of
+	return cards, more
 }
 
 func (v *visit) card(ap protocol.Approval, of protocol.SessionView, decides bool) card {

@@ -61,8 +61,6 @@ type Inbox interface {
 	// Next waits until the state has another version than after: a digest of the open approvals of
 	// each session that has any. stale says that it may be old.
 	Next(ctx context.Context, after uint64) (version uint64, asks map[string]string, stale bool, err error)
-	// Now returns the state without waiting. It is nil if it is not known, or may be old.
-	Now() map[string]string
 	// Recent returns the open approvals of all sessions, and the digests of them that Next returns. It
 	// does not wait. known is false unless they are at most a few seconds old, and no change since
 	// is known. Nobody changes what it returns.

@@ -94,7 +94,7 @@ func (v *visit) showSession(problem *Problem, status int, text string) error {
 		if err != nil {
 			return err
 		}
-		p.Cards, _, _ = v.cards(list, maxCards)
+		p.Cards, _ = v.cards(list, maxCards)
 	}
 	newest, err := v.newest(id)
 	if err != nil {

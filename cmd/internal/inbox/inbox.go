@@ -137,13 +137,6 @@ func (b *Inbox) Next(ctx context.Context, after uint64) (State, error) {
 	return b.state, nil
 }
 
-// Now returns the state without waiting, and whether it is known.
-func (b *Inbox) Now() (s State, known bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.state, b.fresh
-}
-
 // Open returns the sessions that are known to have open approvals. There may be others.
 func (b *Inbox) Open() []string {
 	b.mu.Lock()

@@ -188,8 +188,8 @@ func TestWhatMayBeOldIsToldAsStale(t *testing.T) {
 	until(t, b, st, func(st State) bool { return !st.Stale && st.Asks["a"] != "" })
 }
 
-// What is known is returned without asking, but not while a session may have changed, while Temporal
-// does not answer, or if it is too much to keep.
+// Recent returns what is known, and asks nobody. It returns nothing while a session may have changed,
+// and nothing while Temporal does not answer.
 func TestWhatIsRecentIsKnownWithoutAsking(t *testing.T) {
 	gates := map[string]chan struct{}{}
 	s := &sessions{open: map[string]int{"a": 3, "b": 1}, gates: gates}
