@@ -16,7 +16,8 @@ import (
 // hintRestored says what to do about a seed that the store has newer logins of.
 const hintRestored = "if Temporal's database was restored to an earlier point, `ctl recover` shows what the store has, and `ctl recover --yes` adopts it"
 
-// lookAhead returns what the store has of a seed beyond ref, whose bundle is b.
+// lookAhead returns what the store has of a seed beyond the generation ref. b is the content of that
+// generation.
 func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle) (seeds.Ahead, error) {
 	ahead, err := seeds.LookAhead(ctx, s.Store, seeds.Ref{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob}, b)
 	if err != nil {

@@ -35,10 +35,25 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	run("mkdir -p a/b .git; echo 1 > a/before.sql; echo 1 > a/touched.txt; echo 1 > .git/in.sql; echo 1 > removed.md")
-	since := time.Now().Unix() + 1
-	for time.Now().Unix() < since { // the host's times of changes are looked at in seconds
-		time.Sleep(10 * time.Millisecond)
+	// The search looks at seconds, by the clock of the file system, which is behind the time of day.
+	probe := filepath.Join(t.TempDir(), "probe")
+	clock := func() int64 {
+		if err := os.WriteFile(probe, []byte("1"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(probe)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime().Unix()
 	}
+	reach := func(second int64) {
+		for clock() < second {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	since := clock() + 1
+	reach(since)
 	watched := []conversation.WatchedFiles{
 		{Name: "made", Patterns: []string{"a/b/*.go"}}, {Name: "old", Patterns: []string{"it's *.txt"}}, {Name: "before", Patterns: []string{"*.sql"}},
 		{Name: "removed", Patterns: []string{"*.md"}}, {Name: "link", Patterns: []string{"a/link"}}, {Name: "touched", Patterns: []string{"a/touched.txt"}},
@@ -56,9 +71,8 @@ func TestWatchedFilesThatChangedAreFound(t *testing.T) {
 	run("echo 2 > a/b/new.go; echo 2 > .git/more.sql; rm removed.md; ln -s .. a/link; touch -d 2020-01-01 a/touched.txt; echo 1 > x; touch -d 2020-01-01 x; mv x \"a/it's old.txt\"")
 	find("link", "made", "old", "touched")
 
-	for until = time.Now().Unix(); time.Now().Unix() <= until; {
-		time.Sleep(10 * time.Millisecond)
-	}
+	until = clock()
+	reach(until + 1)
 	run("echo 3 >> a/b/new.go; echo 3 > late.sql") // after the turn
 	find("link", "old", "touched")
 
