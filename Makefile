@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions platforms release image chart demo check c-compiler test rigs lint conformance schema faults fuzz fleet upgrade cluster bench record golden freeze clean
+.PHONY: all build tools versions platforms release image chart demo check c-compiler test rigs lint conformance schema faults fuzz fleet upgrade soak cluster bench record golden freeze clean
 
 all: build
 
@@ -140,10 +140,16 @@ fleet: tools build ## 200 real sessions over four hosts in two zones with three 
 # OLD is N of the upgrade, a tag or a commit: the state that the last release has.
 OLD ?= 79286931
 upgrade: tools build ## workers of OLD (a tag or a commit) are replaced by these under work, and back; nothing may be lost or repeated; UPGRADE='-sessions 4'
-	@set -e; dir=$$(mktemp -d /var/tmp/fairlead-old-XXXXXX); trap 'git worktree remove --force "$$dir/src"; rm -rf "$$dir"' EXIT; \
+	@$(call with_old,$(GO) run ./internal/lab/upgrade -old "$$dir" $(UPGRADE))
+
+soak: tools build ## 50 sessions work for an hour on Temporal with PostgreSQL, with faults of all kinds and an upgrade from OLD in the middle; what is lost, repeated and left over (nothing); SOAK='-sessions 10 -lasts 10m'
+	@$(call with_old,$(GO) run ./internal/lab/soak -old "$$dir" $(SOAK))
+
+# with_old runs a command with the programs of OLD in $$dir.
+with_old = set -e; dir=$$(mktemp -d /var/tmp/fairlead-old-XXXXXX); trap 'git worktree remove --force "$$dir/src"; rm -rf "$$dir"' EXIT; \
 	git worktree add --quiet --detach "$$dir/src" "$(OLD)"; \
 	(cd "$$dir/src" && $(GO) build -ldflags "-s -w -X fairlead.dev/fairlead/internal/version.Build=$(OLD)" -o "$$dir/" ./cmd/ctl ./cmd/worker); \
-	$(GO) run ./internal/lab/upgrade -old "$$dir" $(UPGRADE)
+	$(1)
 
 cluster: tools build ## Fairlead on Temporal with PostgreSQL as a platform team has it: what is missing is named, all kinds of work, the database away for 60 s, latencies, and 50 runs of faults; CLUSTER='-sessions 2 -times 10' FAULTS='-runs 50'
 	$(GO) run ./internal/lab/cluster $(CLUSTER)

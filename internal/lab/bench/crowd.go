@@ -30,7 +30,7 @@ type crowd struct {
 const crowdHosts = 4
 
 func startCrowd(ctx context.Context, o *options, n int) (_ *crowd, err error) {
-	address, err := freeAddress()
+	address, err := lab.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -48,14 +48,6 @@ func startCrowd(ctx context.Context, o *options, n int) (_ *crowd, err error) {
 		c.ids = append(c.ids, fmt.Sprintf("s-%04d", i))
 	}
 	return c, nil
-}
-
-func freeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
 }
 
 // Close stops the stack and everything that it left; see sweep.
@@ -250,13 +242,13 @@ type weight struct {
 }
 
 func (c *crowd) look(ctx context.Context, st lab.Status) (w weight, err error) {
-	m, err := scrape(ctx, c.metrics)
+	m, err := lab.Scrape(ctx, c.metrics)
 	if err != nil {
 		return w, err
 	}
-	w.worker, w.temporal = resident(st.Workers[0].PID), resident(st.Temporal.PID)
+	w.worker, w.temporal = lab.Resident(st.Workers[0].PID), lab.Resident(st.Temporal.PID)
 	w.goroutines = int(m["go_goroutines"])
-	cached, err := cachedGoroutines(ctx, c.metrics)
+	cached, err := lab.CachedGoroutines(ctx, c.metrics)
 	if err != nil {
 		return w, err
 	}

@@ -1,11 +1,9 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net/http"
 	"os"
@@ -83,19 +81,6 @@ func (u usage) since(before usage) string {
 	return fmt.Sprintf("%.2f processors: %s", total, strings.Join(parts, ", "))
 }
 
-func resident(pid int) int64 {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
-	if err != nil {
-		return 0
-	}
-	f := strings.Fields(string(data))
-	if len(f) < 2 {
-		return 0
-	}
-	pages, _ := strconv.ParseInt(f[1], 10, 64)
-	return pages * int64(os.Getpagesize())
-}
-
 func mib(n int64) string { return fmt.Sprintf("%.0f MiB", float64(n)/(1<<20)) }
 
 func connections(port string) int {
@@ -115,62 +100,6 @@ func connections(port string) int {
 		}
 	}
 	return count
-}
-
-func scrape(ctx context.Context, address string) (map[string]float64, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/metrics", nil)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer resp.Body.Close()
-	m := map[string]float64{}
-	for s := bufio.NewScanner(resp.Body); s.Scan(); {
-		name, value, ok := strings.Cut(s.Text(), "} ")
-		if ok {
-			name += "}"
-		} else if name, value, ok = strings.Cut(s.Text(), " "); !ok {
-			continue
-		}
-		if v, err := strconv.ParseFloat(value, 64); err == nil {
-			m[name] = v
-		}
-	}
-	return m, nil
-}
-
-// cachedGoroutines counts the goroutines of the SDK's workflow cache.
-func cachedGoroutines(ctx context.Context, address string) (int, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/debug/pprof/goroutine?debug=1", nil)
-	if err != nil {
-		return 0, err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return 0, err
-	}
-	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return 0, err
-	}
-	n := 0
-	_, stacks, _ := strings.Cut(string(text), "\n") // after the total
-	for _, stack := range strings.Split(stacks, "\n\n") {
-		count, _, ok := strings.Cut(stack, " @ ")
-		if !ok || !strings.Contains(stack, "internal.(*coroutineState)") {
-			continue
-		}
-		k, err := strconv.Atoi(strings.TrimSpace(count))
-		if err != nil {
-			return 0, fmt.Errorf("goroutines of the worker: %w", err)
-		}
-		n += k
-	}
-	return n, nil
 }
 
 // sweep kills what is left of a lab with hundreds of sessions, because closing

@@ -42,6 +42,7 @@ var benches = []bench{
 	{"events", "events of a real history", inPlainLab((*setup).events)},
 	{"kill", "kill -9 of the worker, or of one of two, until events flow again", measureKill},
 	{"stop", "a worker, or one of two, that stops in good order until events flow again", measureStop},
+	{"rolling", "three workers replaced one after another under a hundred turns: the longest gap of each turn's text", measureRolling},
 	{"drop", "a network that drops in silence: until it is noticed, until events flow again", measureDrop},
 	{"decide", "a decision given until codex has acknowledged it, nobody attached", measureDecisions},
 	{"console", "a request on record until an open inbox has its card, and a card's button until the decision is on record and acknowledged", measureConsole},
@@ -68,6 +69,7 @@ type options struct {
 	turns     int
 	kills     int
 	drops     int
+	rolling   int
 	decide    int
 	waiting   int
 	streams   int
@@ -110,6 +112,7 @@ func main() {
 	flag.IntVar(&o.turns, "runs", 10, "turns of each kind")
 	flag.IntVar(&o.kills, "kills", 8, "how often a worker is killed, or stopped, under three sessions")
 	flag.IntVar(&o.drops, "drops", 1, "how often the network is dropped")
+	flag.IntVar(&o.rolling, "rolling", 100, "turns that run while three workers are replaced")
 	flag.IntVar(&o.decide, "decisions", 100, "decisions to deliver")
 	flag.IntVar(&o.waiting, "waiting", 2000, "sessions that wait")
 	flag.IntVar(&o.streams, "streams", 500, "sessions that stream")

@@ -153,7 +153,7 @@ func signalWorkers(ctx context.Context, o *options, workers int, sig syscall.Sig
 			return err
 		}
 		all = append(all, r.gaps(t)...)
-		if err := r.settled(ctx, workers, victim); err != nil {
+		if err := r.lab.AwaitSuccessor(ctx, workers, victim); err != nil {
 			return err
 		}
 		select {
@@ -164,22 +164,4 @@ func signalWorkers(ctx context.Context, o *options, workers int, sig syscall.Sig
 	}
 	all.against(what+", until text flows again", goal)
 	return nil
-}
-
-// settled waits until all workers run again, including the victim's successor.
-func (r *recovering) settled(ctx context.Context, workers, victim int) error {
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return lab.Until(ctx, "the victim's successor", func() (bool, error) {
-		var st lab.Status
-		if err := r.lab.JSON(ctx, &st, "status"); err != nil {
-			return false, err
-		}
-		for _, w := range st.Workers {
-			if w.PID == victim {
-				return false, nil
-			}
-		}
-		return len(st.Workers) == workers, nil
-	})
 }

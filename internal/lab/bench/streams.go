@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -46,7 +47,7 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	}
 	before := processorTime()
 	first := time.Now()
-	m1, err := scrape(ctx, c.metrics)
+	m1, err := lab.Scrape(ctx, c.metrics)
 	if err != nil {
 		return err
 	}
@@ -59,7 +60,7 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 		return context.Cause(ctx)
 	}
 	d := time.Since(first)
-	m2, err := scrape(ctx, c.metrics)
+	m2, err := lab.Scrape(ctx, c.metrics)
 	if err != nil {
 		return err
 	}
@@ -81,7 +82,7 @@ func measureStreams(ctx context.Context, o *options) (err error) {
 	fmt.Printf("  late by more than 0.1 s  %.2f%%, 0.3 s %.2f%%, 0.5 s %.2f%%, 1 s %.3f%% (%.0f events), goal 0; by more than 2 s %.0f\n",
 		100*(n-within("0.1"))/n, 100*(n-within("0.3"))/n, 100*(n-within("0.5"))/n, 100*(n-within("1"))/n, n-within("1"), n-within("2"))
 	fmt.Printf("  the machine                                    %s\n", took)
-	fmt.Printf("  memory of the worker                           %s\n", mib(resident(st.Workers[0].PID)))
+	fmt.Printf("  memory of the worker                           %s\n", mib(lab.Resident(st.Workers[0].PID)))
 	return nil
 }
 
@@ -93,7 +94,7 @@ func (c *crowd) streamed(ctx context.Context, begin time.Time, within time.Durat
 	defer cancel()
 	for {
 		// Count the attached pumps and the rate of events over 5 s.
-		m1, err := scrape(ctx, c.metrics)
+		m1, err := lab.Scrape(ctx, c.metrics)
 		if err != nil {
 			return fmt.Errorf("wait until all stream: %w", err)
 		}
@@ -102,7 +103,7 @@ func (c *crowd) streamed(ctx context.Context, begin time.Time, within time.Durat
 		case <-ctx.Done():
 			return fmt.Errorf("not all sessions came to stream within %v", within)
 		}
-		m2, err := scrape(ctx, c.metrics)
+		m2, err := lab.Scrape(ctx, c.metrics)
 		if err != nil {
 			return err
 		}

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab"
+
 	"filippo.io/age"
 
 	"fairlead.dev/fairlead/activities/inquiry"
@@ -70,7 +72,7 @@ func measureViewers(ctx context.Context, o *options) (err error) {
 		time.Sleep(50 * time.Millisecond)
 	}
 	time.Sleep(3 * time.Second)
-	before := resident(worker.Process.Pid)
+	before := lab.Resident(worker.Process.Pid)
 	v := &viewers{}
 	following, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
@@ -92,7 +94,7 @@ func measureViewers(ctx context.Context, o *options) (err error) {
 		return context.Cause(ctx)
 	}
 	used := processorTime().since(took)
-	after := resident(worker.Process.Pid)
+	after := lab.Resident(worker.Process.Pid)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	each := (after - before) / int64(o.viewers) >> 10

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -31,9 +30,9 @@ func newStage(repo, old string) (*stage, error) {
 	s := &stage{dir: dir}
 	bin := filepath.Join(dir, "bin")
 	err = errors.Join(os.Mkdir(bin, 0o755),
-		place(filepath.Join(old, "ctl"), filepath.Join(bin, "ctl")),
-		place(filepath.Join(old, "worker"), filepath.Join(bin, "worker")),
-		place(filepath.Join(repo, "bin", "devserver"), filepath.Join(bin, "devserver")),
+		lab.PlaceProgram(filepath.Join(old, "ctl"), filepath.Join(bin, "ctl")),
+		lab.PlaceProgram(filepath.Join(old, "worker"), filepath.Join(bin, "worker")),
+		lab.PlaceProgram(filepath.Join(repo, "bin", "devserver"), filepath.Join(bin, "devserver")),
 		os.Symlink(filepath.Join(repo, ".tools"), filepath.Join(dir, ".tools")))
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("gather the programs of N: %w", err), s.Close())
@@ -43,29 +42,11 @@ func newStage(repo, old string) (*stage, error) {
 
 func (s *stage) Close() error { return os.RemoveAll(s.dir) }
 
-// place copies a program. It replaces one that runs, which goes on as it is.
-func place(from, to string) error {
-	in, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	out, err := os.OpenFile(to+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o755)
-	if err != nil {
-		return err
-	}
-	_, err = io.Copy(out, in)
-	if err = errors.Join(err, out.Close()); err != nil {
-		return err
-	}
-	return os.Rename(to+".new", to)
-}
-
 // replace replaces the program of the workers, and stops workers one by one until n run the new
 // one. The stack starts them again.
 func (s *stage) replace(ctx context.Context, program string, n int) error {
 	to := filepath.Join(s.dir, "bin", "worker")
-	if err := place(program, to); err != nil {
+	if err := lab.PlaceProgram(program, to); err != nil {
 		return err
 	}
 	for {

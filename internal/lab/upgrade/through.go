@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"time"
 
+	"fairlead.dev/fairlead/internal/lab"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
@@ -77,7 +78,7 @@ func (s *stage) change(ctx context.Context, to stretch) error {
 	if err := s.replace(ctx, filepath.Join(to.from, "worker"), to.n); err != nil || to.n < workers {
 		return err
 	}
-	return place(filepath.Join(to.from, "ctl"), filepath.Join(s.dir, "bin", "ctl"))
+	return lab.PlaceProgram(filepath.Join(to.from, "ctl"), filepath.Join(s.dir, "bin", "ctl"))
 }
 
 // idle returns the workflows in which nothing goes on while workers are replaced.
