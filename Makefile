@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions platforms release image chart demo check c-compiler test rigs lint conformance schema faults fuzz fleet upgrade soak cluster bench record golden freeze clean
+.PHONY: all build tools versions platforms release image chart demo check c-compiler test rest rigs lint conformance schema faults fuzz fleet upgrade soak cluster bench record golden freeze clean
 
 all: build
 
@@ -98,14 +98,20 @@ PLAINLY := -exec "env -u GOGC"
 # The rigs of faults that strike one session at a time. make test strikes in a storm only.
 RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFaults)$$
 
-# internal/lab/longtests/list.txt names what make test leaves to make rigs.
-test: tools versions build lint ## every promise on real parts, with a storm of faults; make rigs has further hosts, versions and faults
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./...); long="$$($(GO) run ./internal/lab/longtests skip)"; \
-	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m -skip "$(RIGS)|$$long" $(LONG) $$packages; \
+# internal/lab/longtests has the lists of what make test leaves to make rest and to make rigs.
+LISTED = $$($(GO) run ./internal/lab/longtests
+TESTED := $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m
+test: tools versions build lint ## every promise on real parts, with a storm of faults; make rest has further tests of them, make rigs further hosts, versions and faults
+	@$(HOME_OF_TESTS); set +x; packages=$$($(GO) list ./...); rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
+	$(TESTED) -skip "$(RIGS)|$$rest|$$rigs" $(LONG) $$packages; \
 	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
-rigs: tools versions build ## what make test leaves out: the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; further hosts, versions and storms; and hostexec on every shell, with crowds of 200 sessions
-	@$(HOME_OF_TESTS); $(GO) run ./internal/lab/longtests run; \
+rest: tools versions build ## further tests of promises, which CI runs after make test
+	@$(HOME_OF_TESTS); set +x; packages="$(LISTED) packages rest)"; rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
+	$(TESTED) -run "$$rest" -skip "$$rigs" $$packages
+
+rigs: tools versions build ## what make test and make rest leave out: the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; further hosts, versions and storms; and hostexec on every shell, with crowds of 200 sessions
+	@$(HOME_OF_TESTS); $(GO) run ./internal/lab/longtests run rigs; \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults; \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 60m ./hostexec -every-shell
 

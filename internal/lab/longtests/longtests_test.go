@@ -10,16 +10,28 @@ import (
 	"testing"
 )
 
-// -skip does not know of packages, so a listed name must be that of one test alone.
-func TestEachTestOfTheListIsThere(t *testing.T) {
-	all, err := parse(listText)
+// both returns the tests of both lists, each of which is in one of them alone.
+func both(t *testing.T) []longTest {
+	t.Helper()
+	all, err := lists()
 	if err != nil {
 		t.Fatal(err)
 	}
+	for _, l := range all["rigs"] {
+		if slices.ContainsFunc(all["rest"], func(r longTest) bool { return r.Name == l.Name }) {
+			t.Errorf("%s is in both lists", l.Name)
+		}
+	}
+	return append(all["rest"], all["rigs"]...)
+}
+
+// -skip does not know of packages, so a listed name must be that of one test alone.
+func TestEachTestOfTheListsIsThere(t *testing.T) {
+	all := both(t)
 	root := filepath.Join("..", "..", "..")
 	where := map[string][]string{} // packages by the name of a test
 	test := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
-	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
@@ -50,7 +62,7 @@ func TestEachTestOfTheListIsThere(t *testing.T) {
 }
 
 func TestThePatternMeansTheNamedTestsAlone(t *testing.T) {
-	all, err := parse("# what\n\na/b TestOne\na/b TestTwo/0.1_as_a_user\n")
+	all, err := parse("list", "# what\n\na/b TestOne\na/b TestTwo/0.1_as_a_user\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +77,7 @@ func TestThePatternMeansTheNamedTestsAlone(t *testing.T) {
 
 func TestALineThatMeansNoTestIsAnError(t *testing.T) {
 	for _, text := range []string{"", "# TestOne\n", "TestOne\n", "a/b One\n", "a/b TestOne TestTwo\n", "a/b TestOne\na/b TestOne\n", "../a TestOne\n"} {
-		if all, err := parse(text); err == nil {
+		if all, err := parse("list", text); err == nil {
 			t.Errorf("%q is %v", text, all)
 		}
 	}
@@ -90,10 +102,7 @@ not JSON
 
 // Each promise that a page states has a test that make test runs.
 func TestEachPromiseHasATestThatIsNotLong(t *testing.T) {
-	all, err := parse(listText)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := both(t)
 	long := map[string]bool{}
 	for _, l := range all {
 		long[l.Name] = true

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 )
 
 func main() {
@@ -18,43 +19,57 @@ func main() {
 }
 
 func do(args []string) error {
-	all, err := parse(listText)
-	switch {
-	case err != nil:
+	all, err := lists()
+	if err != nil {
 		return err
-	case len(args) == 1 && args[0] == "skip":
-		fmt.Println(pattern(all))
+	}
+	if len(args) < 2 || len(args) > 3 || len(args) == 3 && args[0] != "run" {
+		return errors.New("say pattern, packages or run, then rest or rigs, and for run perhaps a package")
+	}
+	list := all[args[1]]
+	if list == nil {
+		return fmt.Errorf("the lists are rest and rigs, not %s", args[1])
+	}
+	switch args[0] {
+	case "pattern":
+		fmt.Println(pattern(list))
 		return nil
-	case len(args) == 1 && args[0] == "run":
-		return run(all)
-	case len(args) == 2 && args[0] == "run":
-		var some []longTest
-		for _, t := range all {
-			if t.Package == args[1] {
-				some = append(some, t)
+	case "packages":
+		for _, p := range packages(list) {
+			fmt.Println("./" + p)
+		}
+		return nil
+	case "run":
+		if len(args) == 3 {
+			list = slices.DeleteFunc(list, func(t longTest) bool { return t.Package != args[2] })
+			if len(list) == 0 {
+				return fmt.Errorf("%s.txt names no test of %s", args[1], args[2])
 			}
 		}
-		if len(some) == 0 {
-			return fmt.Errorf("list.txt names no test of %s", args[1])
-		}
-		return run(some)
+		return run(list)
 	}
-	return errors.New("say skip, run, or run PACKAGE")
+	return fmt.Errorf("say pattern, packages or run, not %s", args[0])
+}
+
+// packages returns the packages of tests, in the order of the list.
+func packages(list []longTest) (out []string) {
+	for _, t := range list {
+		if !slices.Contains(out, t.Package) {
+			out = append(out, t.Package)
+		}
+	}
+	return out
 }
 
 // run runs the tests, one package after the other. A test that did not run is an error: a
 // pattern that fits nothing is none for go test.
 func run(all []longTest) error {
 	of := map[string][]longTest{}
-	var packages []string
 	for _, t := range all {
-		if of[t.Package] == nil {
-			packages = append(packages, t.Package)
-		}
 		of[t.Package] = append(of[t.Package], t)
 	}
 	var failed []error
-	for _, p := range packages {
+	for _, p := range packages(all) {
 		passed, err := goTest(p, pattern(of[p]))
 		if err != nil {
 			failed = append(failed, fmt.Errorf("%s: %w", p, err))

@@ -19,7 +19,7 @@
 //   - tasks: no workflow task failed because a history did not fit the code;
 //   - left over: once all sessions are closed, hosts have no process and no folder of a session;
 //   - worker: the first worker is spared from faults of workers. Once all sessions are closed, it
-//     has as many connections, open files and goroutines as before the first one, with some
-//     allowance. Its memory grows by 1 % or less in 10 minutes, measured in each half after
+//     has as many open files and goroutines as before the first one, with some allowance, and the
+//     workers have no more connections to the host than their pools keep at rest. Its memory grows by 1 % or less in 10 minutes, measured in each half after
 //     10 minutes, or after a third of the half if that is shorter.
 package main

@@ -83,6 +83,7 @@ func try(ctx context.Context, o options) (err error) {
 	if err != nil {
 		return err
 	}
+	s.say("soak: the first worker before: %s", before)
 	began := time.Now()
 	w := s.watch(ctx, began)
 	struck, err := s.work(ctx, began)
