@@ -138,9 +138,9 @@ func TestTheInboxIsMadeAnewOnlyForChanges(t *testing.T) {
 	if len(all) != 2 || all[0] == all[1] {
 		t.Fatalf("a page that says nothing is told %q", all)
 	}
-	r := httptest.NewRequest("GET", server.URL+"/", nil)
-	r.AddCookie(&http.Cookie{Name: "c", Value: cookie})
-	shown := func() string {
+	shown := func(c *Console, cookie string) string {
+		r := httptest.NewRequest("GET", server.URL+"/", nil)
+		r.AddCookie(&http.Cookie{Name: "c", Value: cookie})
 		w := httptest.NewRecorder()
 		c.ServeHTTP(w, r)
 		if m := regexp.MustCompile(`data-shows="([^"]*)"`).FindStringSubmatch(w.Body.String()); m != nil {
@@ -148,7 +148,7 @@ func TestTheInboxIsMadeAnewOnlyForChanges(t *testing.T) {
 		}
 		return ""
 	}
-	if got := shown(); got != all[0] {
+	if got := shown(c, cookie); got != all[0] {
 		t.Fatalf("the page says that it shows %q, want %q", got, all[0])
 	}
 	if got := told(1, "&shows="+all[0]); !slices.Equal(got, all[1:]) {
@@ -157,8 +157,11 @@ func TestTheInboxIsMadeAnewOnlyForChanges(t *testing.T) {
 	if got := told(1, "&shows="+all[0], "Last-Event-ID", "1"); !slices.Equal(got, all[:1]) {
 		t.Errorf("a page that connects again is told %q, want %q first", got, all[:1])
 	}
-	c.opts.Inbox = twiceInbox{nil, more} // which the API is asked for
-	if got := shown(); got != "" {
+	asking := newConsole(&fakeAPI{answers: manyApprovals(2)}) // the API, for what its inbox has
+	asking.opts.Inbox = twiceInbox{nil, more}
+	asker := loggedIn(t, asking, "ann")
+	asking.opts.Hosts = c.opts.Hosts
+	if got := shown(asking, asker); got != "" {
 		t.Errorf("a page whose approvals are from the API says that it shows %q", got)
 	}
 }

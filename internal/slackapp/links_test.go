@@ -91,6 +91,7 @@ func TestACodeLinksOneAccountOnceAndForTenMinutes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.sweeps.Wait() // they ask for the time
 	now = now.Add(codeLife)
 	for _, wrong := range []string{late, "", "x", strings.Repeat("x", 1000)} {
 		if _, _, err := l.redeem(ctx, wrong, bob); !errors.Is(err, errCode) {
@@ -126,6 +127,7 @@ func TestOnePrincipalHasFewAccountsAndCodesAreSwept(t *testing.T) {
 			t.Errorf("account %d: %v", i+1, err)
 		}
 	}
+	l.sweeps.Wait() // they ask for the time
 	now = now.Add(2*usedKept + sweepEvery)
 	if _, _, err := l.newCode(ctx, "ann"); err != nil {
 		t.Fatal(err)
@@ -192,6 +194,7 @@ func TestThousandsOfLinksOfOthersAreNotRead(t *testing.T) {
 		if _, err := blobs.Get(ctx, half.ofKey()); (err == nil) != kept {
 			t.Errorf("it is kept: %v", err)
 		}
+		l.sweeps.Wait() // they ask for the time
 		now = now.Add(sweepEvery + 1)
 		_, _ = l.of(ctx, "ann")
 	}
@@ -226,6 +229,7 @@ func TestOnePrincipalHasFewOpenCodes(t *testing.T) {
 	if _, _, err := l.newCode(t.Context(), "bob"); err != nil {
 		t.Errorf("a code for bob: %v", err)
 	}
+	l.sweeps.Wait() // they ask for the time
 	now = now.Add(codeLife + 1)
 	if _, _, err := l.newCode(t.Context(), "ann"); err != nil {
 		t.Errorf("a code when the others have ended: %v", err)

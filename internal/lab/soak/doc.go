@@ -21,5 +21,6 @@
 //   - worker: the first worker is spared from faults of workers. Once all sessions are closed, it
 //     has as many open files and goroutines as before the first one, with some allowance, and the
 //     workers have no more connections to the host than their pools keep at rest. Its memory grows by 1 % or less in 10 minutes, measured in each half after
-//     10 minutes, or after a third of the half if that is shorter.
+//     10 minutes, or after a third of the half if that is shorter. Less than 10 minutes are not
+//     judged.
 package main
