@@ -33,10 +33,12 @@ type AdoptSeed struct {
 	Hint  string `json:"hint,omitempty"`
 }
 
-// Epochs are those from First to Last.
+// Epochs is a range of epochs of which a seed's workflow knows which leases it granted. A lease of the
+// range that is not in Granted is forgotten. After a restore, epochs of forgotten leases are given again.
 type Epochs struct {
-	First int64 `json:"first"`
-	Last  int64 `json:"last"`
+	First   int64            `json:"first"`
+	Last    int64            `json:"last"`
+	Granted map[int64]string `json:"granted,omitempty"` // the holders
 }
 
 // A RestoreDesk is for reconciling seeds with the store.

@@ -50,25 +50,25 @@ type SeedNow struct {
 	// First is below the epochs of all leases of this workflow. It is 0 if unknown, or if a
 	// person gave up earlier leases.
 	First int64 `json:"first,omitempty"`
-	// Epoch is that of the newest lease; 0 if unknown. Lost are epochs of leases that were
-	// granted and then forgotten, because Temporal's database was restored to an earlier point.
+	// Epoch is that of the newest lease; 0 if unknown. Lost are epochs of leases that this workflow
+	// did not grant: Temporal's database was restored to an earlier point, or may have been.
 	Epoch int64    `json:"epoch,omitempty"`
 	Lost  []Epochs `json:"lost,omitempty"`
 	// Deleted says that the seed was deleted.
 	Deleted bool `json:"deleted,omitempty"`
 }
 
-// Forgot reports whether the seed's workflow does not know the lease of an epoch: nobody knows its
-// holder, or whether its login was saved. Either an earlier workflow, ended by force, granted it, or
+// Forgot reports whether the seed's workflow does not know the lease that a holder had under an epoch:
+// nobody knows whether its login was saved. Either an earlier workflow, ended by force, granted it, or
 // Temporal forgot it by a restore of its database. In the second case the seed takes its login only
 // after `ctl recover --yes`. Epoch 0 is unknown.
-func (n SeedNow) Forgot(epoch int64) bool {
-	return n.First > 0 && epoch <= n.First || n.Epoch > 0 && epoch > n.Epoch || InAny(n.Lost, epoch)
+func (n SeedNow) Forgot(holder string, epoch int64) bool {
+	return n.First > 0 && epoch <= n.First || n.Epoch > 0 && epoch > n.Epoch || InAny(n.Lost, holder, epoch)
 }
 
-// InAny reports whether an epoch is in one of the ranges.
-func InAny(all []Epochs, epoch int64) bool {
-	return slices.ContainsFunc(all, func(e Epochs) bool { return e.First <= epoch && epoch <= e.Last })
+// InAny reports whether a holder's epoch is in one of the ranges and was not granted to it.
+func InAny(all []Epochs, holder string, epoch int64) bool {
+	return slices.ContainsFunc(all, func(e Epochs) bool { return e.First <= epoch && epoch <= e.Last && e.Granted[epoch] != holder })
 }
 
 // IsFree reports whether a holder without a known lease may save its login.

@@ -140,7 +140,7 @@ func (k *Keeper) now(ctx context.Context) (inquiry.SeedNow, error) {
 	}
 	epoch, held := now.Holders[k.holder]
 	switch {
-	case k.Left && now.Forgot(k.seed.Epoch) && now.IsFree(k.holder):
+	case k.Left && now.Forgot(k.holder, k.seed.Epoch) && now.IsFree(k.holder):
 		return now, nil
 	case now.Ref == nil:
 		return now, fmt.Errorf("%w: there is no seed %s any more", kit.ErrSeedFenced, k.seed.Name)
@@ -238,7 +238,7 @@ func (k *Keeper) unsavedBy(ctx context.Context) error {
 	now, err := k.now(ctx)
 	var gone *serviceerror.NotFound
 	switch {
-	case k.Left && (errors.As(err, &gone) || errors.Is(err, kit.ErrSeedFenced) && now.Forgot(k.seed.Epoch)):
+	case k.Left && (errors.As(err, &gone) || errors.Is(err, kit.ErrSeedFenced) && now.Forgot(k.holder, k.seed.Epoch)):
 		return nil // no workflow waits for it
 	case err != nil:
 		return err

@@ -164,7 +164,7 @@ func saveLogin(ctx context.Context, s *site.Site, h hostexec.Host, session strin
 	switch {
 	case nerr != nil, waits && epoch == seed.Epoch, now.Rotated != nil && now.Rotated.Holder == session:
 		return errors.Join(err, nerr)
-	case now.Ref == nil, now.Forgot(seed.Epoch):
+	case now.Ref == nil, now.Forgot(session, seed.Epoch):
 		if !leaves {
 			return err
 		}

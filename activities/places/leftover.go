@@ -172,7 +172,7 @@ func seedLeft(ctx context.Context, s *site.Site, session string, planted *protoc
 	if err != nil || !ok {
 		return nil, err
 	}
-	if now.Forgot(planted.Epoch) {
+	if now.Forgot(session, planted.Epoch) {
 		return &now, nil // an unknown lease: see HeldAnew and LoginLeft
 	}
 	// a newer lease on another host does not concern this login
@@ -214,7 +214,7 @@ func IsUnsaved(err error) bool {
 // to the session again, and wiping the login on the host may lose it. Call it before a
 // fence is raised: the new lease's recovery uses a lower epoch.
 func HeldAnew(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.Layout, session string, planted *protocol.SeedRef, seed *inquiry.SeedNow) error {
-	if seed == nil || planted == nil || !seed.Forgot(planted.Epoch) {
+	if seed == nil || planted == nil || !seed.Forgot(session, planted.Epoch) {
 		return nil
 	}
 	if _, held := seed.Holders[session]; !held {
@@ -258,7 +258,7 @@ func LoginLeft(ctx context.Context, s *site.Site, h hostexec.Host, l protocol.La
 	switch {
 	case planted == nil || planted.Kind != "" && !folder.LoginRotates(planted):
 		return false, nil
-	case seed == nil, seed.Forgot(planted.Epoch):
+	case seed == nil, seed.Forgot(session, planted.Epoch):
 		return false, saveForgotten(ctx, s, h, l, session, planted, seed)
 	case !folder.LoginRotates(seed.Ref):
 		return false, nil

@@ -133,7 +133,7 @@ func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
 func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
 	ended := slices.ContainsFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
 	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
-		s.st.First, s.st.Lost = 0, nil
+		s.st.First, s.st.Lost, s.grants = 0, nil, grants{after: s.st.Epoch}
 		return s.view()
 	}
 	s.giveUpFetching()

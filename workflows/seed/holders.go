@@ -82,6 +82,7 @@ type holdersPart struct {
 
 func (s *holdersPart) grant(l Lease) *Lease {
 	s.st.Epoch++
+	s.grants.add(s.st.Epoch, l.Holder)
 	l.Epoch, l.Since, l.Told, l.Rotates = s.st.Epoch, workflow.Now(s.ctx), s.st.Ref.Generation, s.exclusive()
 	if !l.Internal {
 		s.st.UsedAt = l.Since

@@ -22,6 +22,7 @@ type seedCore struct {
 	asking  bool // a verification or refresh runs
 	rolling bool // this run is about to end: no verification or refresh begins
 	rec     *recovery
+	grants  grants
 	ledger  *authority.Ledger
 	read    ruling.Ruling
 	alarm   *kit.Alarm // to check the holders; its time is carried, so that no rollover delays it

@@ -2,6 +2,8 @@ package seed
 
 import (
 	"cmp"
+	"maps"
+	"slices"
 	"strings"
 
 	"go.temporal.io/sdk/workflow"
@@ -18,11 +20,43 @@ import (
 // since the one before.
 const maxLost = 8
 
+// maxGrants bounds the newest leases that are told from forgotten ones.
+const maxGrants = 50
+
+// grants are the newest leases that this run granted. After a restore, a lease gets the number of a
+// forgotten one. They are not carried to the next run, because a worker of an earlier release would
+// leave every such run to newer workers.
+type grants struct {
+	after int64 // the epoch before the first
+	to    map[int64]string
+}
+
+func (g *grants) add(epoch int64, holder string) {
+	if g.to == nil {
+		g.to = map[int64]string{}
+	}
+	g.to[epoch] = holder
+	for len(g.to) > maxGrants {
+		for g.after++; ; g.after++ {
+			if _, ok := g.to[g.after]; ok {
+				break
+			}
+		}
+		delete(g.to, g.after)
+	}
+}
+
+// until returns the range of epochs after the one before the first, up to last.
+func (g *grants) until(last int64) inquiry.Epochs {
+	return inquiry.Epochs{First: g.after + 1, Last: last, Granted: maps.Clone(g.to)}
+}
+
 // nowForQueries answers the query. Updates answer with now, without what this adds, because
 // recorded histories contain those answers.
 func (s *savingPart) nowForQueries() inquiry.SeedNow {
 	out := s.now()
-	out.Epoch, out.Lost, out.Deleted = s.st.Epoch, s.st.Lost, s.st.Deleted
+	out.Epoch, out.Deleted = s.st.Epoch, s.st.Deleted
+	out.Lost = append(slices.Clone(s.st.Lost), s.grants.until(s.st.Epoch))
 	return out
 }
 
@@ -68,15 +102,16 @@ func (s *savingPart) adopt(in inquiry.AdoptSeed) inquiry.SeedNow {
 // fenceForgotten puts the epoch above those of all leases that were ever granted, and
 // remembers which of them this workflow does not know.
 func (s *savingPart) fenceForgotten() {
-	first := s.st.Epoch + 1
 	s.st.Epoch = max(s.st.Epoch, workflow.Now(s.ctx).Unix())
-	if first > s.st.Epoch {
+	lost := s.grants.until(s.st.Epoch)
+	s.grants = grants{after: s.st.Epoch}
+	if lost.First > lost.Last {
 		return
 	}
-	if n := len(s.st.Lost); n > 0 && s.st.Lost[n-1].Last == first-1 { // nothing was granted since the last time
-		s.st.Lost[n-1].Last = s.st.Epoch
+	if n := len(s.st.Lost); n > 0 && len(lost.Granted) == 0 && s.st.Lost[n-1].Last == lost.First-1 { // nothing was granted since the last time
+		s.st.Lost[n-1].Last = lost.Last
 		return
 	}
-	s.st.Lost = append(s.st.Lost, inquiry.Epochs{First: first, Last: s.st.Epoch})
+	s.st.Lost = append(s.st.Lost, lost)
 	s.st.Lost = s.st.Lost[max(len(s.st.Lost)-maxLost, 0):]
 }

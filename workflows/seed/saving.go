@@ -246,17 +246,17 @@ func (s *savingPart) now() inquiry.SeedNow {
 	return out
 }
 
-// forgot reports whether this workflow does not know the lease of that epoch. Either an earlier
+// forgot reports whether this workflow does not know the lease that a holder had under an epoch. Either an earlier
 // workflow, ended by force, granted it, or Temporal forgot it by a restore of its database. The
 // second case is known only after `ctl recover --yes`.
-func (s *savingPart) forgot(epoch int64) bool {
-	return epoch > 0 && (epoch <= s.st.First || inquiry.InAny(s.st.Lost, epoch))
+func (s *savingPart) forgot(holder string, epoch int64) bool {
+	return epoch > 0 && (epoch <= s.st.First || inquiry.InAny(s.st.Lost, holder, epoch))
 }
 
 // takesFrom reports whether the seed takes the login that the holder of a forgotten lease
 // left on its host: nobody holds the seed, and no other login is to be saved.
 func (s *savingPart) takesFrom(holder string, epoch int64) bool {
-	return s.forgot(epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
+	return s.forgot(holder, epoch) && s.exclusive() && len(s.st.Leases) == 0 && !s.asking && (s.st.Rotated == nil || s.st.Rotated.Holder == holder)
 }
 
 // fences refuses a holder that does not hold the seed any more. left says that codex has

@@ -106,6 +106,7 @@ func runSeed(ctx workflow.Context, every kit.Intervals, in Input) error {
 		s.st = &State{Epoch: workflow.Now(ctx).Unix()}
 		s.st.First = s.st.Epoch
 	}
+	s.grants.after = s.st.Epoch
 	authority.Remember(ctx, &s.st.Commands)
 	s.ledger = authority.Record(ctx, &s.st.Audit)
 	s.ledger.Keep()
