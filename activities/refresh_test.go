@@ -32,6 +32,8 @@ type refreshed struct {
 	store  *store.Store
 	set    *Set
 	in     logins.RefreshSeedInput
+	// settled is what the seed tells of a person who revived it.
+	settled time.Time
 }
 
 func newRefreshed(t *testing.T) *refreshed {

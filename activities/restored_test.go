@@ -64,7 +64,7 @@ func (r *refreshed) recovers(ref protocol.SeedRef, look bool) (protocol.Recovere
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	d := &restoredDesk{now: inquiry.SeedNow{Generation: ref.Generation, Auth: seeds.AuthDigest(b.Auth()), Ref: &ref}}
+	d := &restoredDesk{now: inquiry.SeedNow{Generation: ref.Generation, Auth: seeds.AuthDigest(b.Auth()), Ref: &ref, Settled: r.settled}}
 	s := r.set.Login.Site
 	s.Restored = d
 	s.Ask = func(_ context.Context, name string) (inquiry.SeedNow, bool, error) { return d.now, name == "team", nil }
@@ -170,6 +170,15 @@ func TestASeedIsSuspectIfALaterLoginMayExist(t *testing.T) {
 			row, d := r.recovers(r.in.Seed, false)
 			if !row.Suspect || !row.Done || row.Adopts != test.adopts || !strings.Contains(row.Reason, test.says) || row.Hint == "" || d.adopted[0].Doubt != row.Reason {
 				t.Errorf("%+v; the seed was told %+v", row, d.adopted)
+			}
+			r.settled = time.Now().Add(time.Hour)
+			row, d = r.recovers(r.in.Seed, false)
+			if row.Suspect || row.Adopts != test.adopts || d.adopted[0].Doubt != "" {
+				t.Errorf("after a person revived the seed: %+v; the seed was told %+v", row, d.adopted)
+			}
+			r.settled = time.Now().Add(-time.Hour)
+			if row, d = r.recovers(r.in.Seed, false); !row.Suspect || d.adopted[0].Doubt == "" {
+				t.Errorf("after a person revived the seed earlier: %+v; the seed was told %+v", row, d.adopted)
 			}
 			r.usedOnce()
 		})

@@ -31,7 +31,13 @@ type Ahead struct {
 	// Imported is the time of the newest import since then that may be a later login. It is
 	// zero if there is none.
 	Imported time.Time
+
+	settled time.Time
 }
+
+// known reports whether a person who said at settled that a login is the newest knew what the store got
+// at that time.
+func known(at, settled time.Time) bool { return at.Before(settled.Add(-clocks)) }
 
 // maxAhead bounds the generations that LookAhead reads, the newest first.
 const maxAhead = 64
@@ -40,8 +46,11 @@ const maxAhead = 64
 // have keys without a generation, so that only their time tells which are newer. A blob that the store
 // got before the generation's own was not made from it: it is of a deleted seed of the same name, or of
 // a login that a person gave up.
-func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead, error) {
-	var out Ahead
+//
+// At settled, if it is not zero, a person said that the seed's login is the newest. What the store
+// had then puts nothing in doubt.
+func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle, settled time.Time) (Ahead, error) {
+	out := Ahead{settled: settled}
 	found, err := generations(ctx, st, of.Name)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return out, err
@@ -66,7 +75,7 @@ func LookAhead(ctx context.Context, st *store.Store, of Ref, cur *Bundle) (Ahead
 	}
 	slices.SortFunc(newer, func(a, b store.Info) int { return strings.Compare(b.Key, a.Key) })
 	for _, i := range newer[:min(len(newer), maxAhead)] {
-		if err := out.compare(ctx, st, of, cur, i.Key); err != nil {
+		if err := out.compare(ctx, st, of, cur, i); err != nil {
 			return out, err
 		}
 	}
@@ -91,7 +100,9 @@ const maxImports = 8
 // lookAtImports finds imports that are newer than the content b, which was stored at since. The
 // store does not show whether the seed accepted an import, so a refused one counts too.
 func (a *Ahead) lookAtImports(ctx context.Context, st *store.Store, b *Bundle, since time.Time, imports []store.Info) error {
-	imports = slices.DeleteFunc(imports, func(i store.Info) bool { return since.IsZero() || !i.ModTime.After(since) })
+	imports = slices.DeleteFunc(imports, func(i store.Info) bool {
+		return since.IsZero() || !i.ModTime.After(since) || known(i.ModTime, a.settled)
+	})
 	slices.SortFunc(imports, func(a, b store.Info) int { return b.ModTime.Compare(a.ModTime) })
 	for _, i := range imports[:min(len(imports), maxImports)] {
 		other, err := Load(ctx, st, i.Key)
@@ -115,10 +126,10 @@ func (a *Ahead) lookAtImports(ctx context.Context, st *store.Store, b *Bundle, s
 
 // compare takes the blob of a higher generation into account. It is called for the highest
 // generations first.
-func (a *Ahead) compare(ctx context.Context, st *store.Store, of Ref, cur *Bundle, key string) error {
-	n := numberOf(key)
+func (a *Ahead) compare(ctx context.Context, st *store.Store, of Ref, cur *Bundle, blob store.Info) error {
+	key, n := blob.Key, numberOf(blob.Key)
 	doubt := func(format string, args ...any) {
-		if a.Doubt == "" && (a.Newest == nil || n >= a.Newest.Generation) {
+		if a.Doubt == "" && !known(blob.ModTime, a.settled) && (a.Newest == nil || n >= a.Newest.Generation) {
 			a.Doubt = fmt.Sprintf("generation %d, which the store has: ", n) + fmt.Sprintf(format, args...)
 		}
 	}
@@ -165,13 +176,14 @@ func (a *Ahead) compare(ctx context.Context, st *store.Store, of Ref, cur *Bundl
 }
 
 // RefreshUnanswered reports whether a refresh of the login b was begun of which the store has no
-// answer, so that its refresh token may be used up.
-func RefreshUnanswered(ctx context.Context, st *store.Store, name string, b *Bundle) (bool, error) {
+// answer, so that its refresh token may be used up. settled is as for [LookAhead].
+func RefreshUnanswered(ctx context.Context, st *store.Store, name string, b *Bundle, settled time.Time) (bool, error) {
 	spent := AuthDigest(b.Auth())
 	begun, err := st.List(ctx, intentPrefix(name)+spent)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return false, fmt.Errorf("look for refreshes of seed %s: %w", name, err)
 	}
+	begun = slices.DeleteFunc(begun, func(i store.Info) bool { return known(i.ModTime, settled) })
 	if len(begun) == 0 {
 		return false, nil
 	}

@@ -58,22 +58,41 @@ func TestASeedAdoptsALaterLoginOfTheStore(t *testing.T) {
 	p.runSeed(5 * time.Second)
 }
 
-// A seed that may have a later login than the store gives nobody the one that it has.
+// A seed that may have a later login than the store gives nobody the one that it has. When a person
+// revives it, it tells the time, so that a repeated reconciliation finds no doubt that is older.
 func TestASeedThatTheStoreLeavesInDoubtIsGrantedToNobody(t *testing.T) {
 	p := newSeedWorld(t)
+	settled := func() time.Time { return query[inquiry.SeedNow](p.world, protocol.QuerySeedNow).Settled }
 	p.at(time.Second, func() {
+		p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}))
 		p.takes(p.send(protocol.UpdateAdoptSeed, inquiry.AdoptSeed{Generation: 1, Auth: "auth1", Doubt: "generation 3 cannot be read", Hint: "import it"}))
 		p.acquires(on("a", "web-1", 100))
 	})
 	p.at(2*time.Second, func() {
+		if at := settled(); !at.IsZero() {
+			t.Errorf("settled before it was reconciled: %v", at)
+		}
 		p.saw("session/a queued: seed team, which is suspect: generation 3 cannot be read (import it); nobody waits before it")
 		if v := p.seed(); v.Generation != 1 || v.Health != protocol.Suspect {
 			t.Errorf("seed is %+v", v)
 		}
 		p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}))
 	})
-	p.at(3*time.Second, func() { p.saw("session/a got team") })
-	p.runSeed(4 * time.Second)
+	var revived time.Time
+	p.at(3*time.Second, func() {
+		p.saw("session/a got team")
+		if revived = settled(); revived.IsZero() {
+			t.Error("it does not tell that a person revived it")
+		}
+		p.releases(lease.Release{Holder: "a", Epoch: query[inquiry.SeedNow](p.world, protocol.QuerySeedNow).Holders["a"], Generation: 100, Clean: true})
+	})
+	p.at(4*time.Second, func() { p.takes(p.send(protocol.UpdatePutSeed, login("5"))) })
+	p.at(5*time.Second, func() {
+		if at := settled(); !at.After(revived) {
+			t.Errorf("it was revived at %v, and an import was at %v", revived, at)
+		}
+	})
+	p.runSeed(6 * time.Second)
 }
 
 // The leases that were granted after the point of the restore are recognized: what codex made of
@@ -129,23 +148,27 @@ func TestALeaseWithTheNumberOfAForgottenOneIsNotTakenForIt(t *testing.T) {
 		p.saw("session/b got team")
 		forgets("before")
 		p.takes(p.send(protocol.UpdateAdoptSeed, inquiry.AdoptSeed{Generation: 1, Auth: "auth1"}))
+	})
+	p.at(3*time.Second, func() {
 		forgets("after")
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 4, 1, "2")), protocol.RefusedFenced) // b holds the seed
 		p.releases(lease.Release{Holder: "b", Epoch: 4, Generation: 100, Clean: true})
 	})
-	p.at(3*time.Second, func() {
+	p.at(4*time.Second, func() {
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("b", 4, 1, "2")), protocol.RefusedFenced)
 		p.refuses(p.send(protocol.UpdateSaveSeed, leaves("a", 3, 1, "2")), protocol.RefusedFenced)
 		p.takes(p.send(protocol.UpdateSaveSeed, leaves("a", 4, 1, "2")))
+	})
+	p.at(5*time.Second, func() {
 		forgets("after a save")
 		p.takes(p.send(protocol.UpdateReviveSeed, protocol.ReviveSeed{}))
 	})
-	p.at(4*time.Second, func() {
+	p.at(6*time.Second, func() {
 		if now := query[inquiry.SeedNow](p.world, protocol.QuerySeedNow); now.Forgot("a", 4) || now.Forgot("a", 9) {
 			t.Errorf("a person gave up what was left, and now is %+v", now)
 		}
 	})
-	p.finish(5 * time.Second)
+	p.finish(7 * time.Second)
 	p.ExecuteWorkflow(protocol.TypeSeed, seed.Input{Name: "team", Carry: &seed.State{Epoch: 3}})
 	p.verify()
 }

@@ -2,6 +2,7 @@ package inquiry
 
 import (
 	"slices"
+	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -54,6 +55,9 @@ type SeedNow struct {
 	// did not grant: Temporal's database was restored to an earlier point, or may have been.
 	Epoch int64    `json:"epoch,omitempty"`
 	Lost  []Epochs `json:"lost,omitempty"`
+	// Settled is when a person last revived or imported the seed after a reconciliation, and so said
+	// that no login is newer. It is zero if that did not happen.
+	Settled time.Time `json:"settled,omitzero"`
 	// Deleted says that the seed was deleted.
 	Deleted bool `json:"deleted,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"time"
 
 	"fairlead.dev/fairlead/activities/folder"
 	"fairlead.dev/fairlead/activities/internal/kit"
@@ -18,8 +19,8 @@ const hintRestored = "if Temporal's database was restored to an earlier point, `
 
 // lookAhead returns what the store has of a seed beyond the generation ref. b is the content of that
 // generation.
-func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle) (seeds.Ahead, error) {
-	ahead, err := seeds.LookAhead(ctx, s.Store, seeds.Ref{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob}, b)
+func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle, settled time.Time) (seeds.Ahead, error) {
+	ahead, err := seeds.LookAhead(ctx, s.Store, seeds.Ref{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob}, b, settled)
 	if err != nil {
 		return ahead, &kit.SeedError{Name: ref.Name, Err: err}
 	}
@@ -33,7 +34,7 @@ func CheckNewest(ctx context.Context, s *site.Site, h hostexec.Host, codexHome s
 	if !folder.LoginRotates(ref) || b.Auth() == nil {
 		return nil
 	}
-	ahead, err := lookAhead(ctx, s, *ref, b)
+	ahead, err := lookAhead(ctx, s, *ref, b, time.Time{})
 	if err != nil || ahead.Newest == nil {
 		return err
 	}

@@ -120,7 +120,7 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 // answer to a refresh of this login does not count: RefreshSeed takes that one itself. Force does not
 // override the verdict.
 func overtaken(ctx context.Context, s *site.Site, ref protocol.SeedRef, seed *seeds.Bundle) (*SeedVerdict, error) {
-	ahead, err := lookAhead(ctx, s, ref, seed)
+	ahead, err := lookAhead(ctx, s, ref, seed, time.Time{})
 	if err != nil || ahead.Newest == nil || seeds.Answers(*ahead.Newest, ref.Generation+1, seed) {
 		return nil, err
 	}

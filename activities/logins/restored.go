@@ -126,7 +126,7 @@ func compareWithStore(ctx context.Context, s *site.Site, now inquiry.SeedNow, ro
 		doubt("its login cannot be read: "+err.Error(), fmt.Sprintf("restore the store, too, or `ctl seed import %s DIR`", ref.Name))
 		return nil
 	}
-	ahead, err := lookAhead(ctx, s, ref, cur)
+	ahead, err := lookAhead(ctx, s, ref, cur, now.Settled)
 	if err != nil {
 		return err
 	}
@@ -146,7 +146,7 @@ func compareWithStore(ctx context.Context, s *site.Site, now inquiry.SeedNow, ro
 		}
 		return nil
 	}
-	lost, err := seeds.RefreshUnanswered(ctx, s.Store, ref.Name, newest)
+	lost, err := seeds.RefreshUnanswered(ctx, s.Store, ref.Name, newest, now.Settled)
 	switch {
 	case err != nil:
 		return err

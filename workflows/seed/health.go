@@ -131,6 +131,7 @@ func (s *holdersPart) checkRevive(protocol.ReviveSeed) error {
 // under leases of an earlier workflow is given up only if nothing else is in doubt: the
 // person may not know of it.
 func (s *holdersPart) revive(protocol.ReviveSeed) protocol.SeedView {
+	s.settle()
 	ended := slices.ContainsFunc(s.st.Leases, func(l Lease) bool { return l.Ended != "" })
 	if s.st.Health.State != protocol.Suspect && !s.st.Spent && !ended && s.st.Rotated == nil {
 		s.st.First, s.st.Lost, s.grants = 0, nil, grants{after: s.st.Epoch}

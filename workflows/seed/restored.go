@@ -55,9 +55,18 @@ func (g *grants) until(last int64) inquiry.Epochs {
 // recorded histories contain those answers.
 func (s *savingPart) nowForQueries() inquiry.SeedNow {
 	out := s.now()
-	out.Epoch, out.Deleted = s.st.Epoch, s.st.Deleted
+	out.Epoch, out.Settled, out.Deleted = s.st.Epoch, s.st.Settled, s.st.Deleted
 	out.Lost = append(slices.Clone(s.st.Lost), s.grants.until(s.st.Epoch))
 	return out
+}
+
+// settle notes that a person says that no login is newer than the seed's. It does so only after a
+// reconciliation: a worker of an earlier release does not know the field, and would leave the seed to
+// newer workers.
+func (s *seedCore) settle() {
+	if len(s.st.Lost) > 0 || !s.st.Settled.IsZero() {
+		s.st.Settled = workflow.Now(s.ctx)
+	}
 }
 
 func (s *savingPart) checkAdopt(in inquiry.AdoptSeed) error {

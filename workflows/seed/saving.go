@@ -118,6 +118,7 @@ func (s *savingPart) put(in protocol.PutSeed) protocol.SeedView {
 		}
 		return s.view()
 	}
+	s.settle()
 	s.advance(in.Ref, in.Files)
 	s.putAccount(in.Account)
 	s.st.Tools, s.st.FollowUps = in.Tools, in.FollowUps

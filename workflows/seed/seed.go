@@ -87,6 +87,8 @@ type State struct {
 	// Lost are the epochs of leases that Temporal has forgotten, because its database was
 	// restored to an earlier point. The newest ranges are kept.
 	Lost []inquiry.Epochs `json:"lost,omitempty"`
+	// Settled is when a person revived or imported the seed, if that was after a reconciliation.
+	Settled time.Time `json:"settled,omitzero"`
 	// Commands are those that were signed, so that each counts once.
 	Commands command.Nonces `json:"commands,omitzero"`
 	// Audit has the records of accepted commands that may not be in the store.
