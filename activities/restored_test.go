@@ -2,6 +2,7 @@ package activities
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/activities/inquiry"
+	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/logins"
+	"fairlead.dev/fairlead/hostexec"
 	"fairlead.dev/fairlead/internal/lab/scriptedauth"
 	"fairlead.dev/fairlead/internal/protocol"
 	"fairlead.dev/fairlead/seeds"
@@ -102,6 +105,71 @@ func TestATokenOfWhichTheStoreHasALaterLoginIsNotUsed(t *testing.T) {
 			r.usedOnce()
 		})
 	}
+}
+
+// A later generation that cannot be read may be the one that was made from the seed's login. Then
+// that login is neither planted nor refreshed, unless a person says so. What codex has made of it on a
+// host stays.
+func TestALoginIsNotUsedWhileALaterOneCannotBeRead(t *testing.T) {
+	r := newRefreshed(t)
+	first := r.in.Seed
+	b, err := seeds.Load(t.Context(), r.store, first.Blob)
+	if err != nil {
+		t.Fatal(err)
+	}
+	unreadable, err := seeds.Save(t.Context(), r.store, first.Name, 2, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.damage(unreadable.Blob)
+	s := r.set.Login.Site
+	s.Ask = func(context.Context, string) (inquiry.SeedNow, bool, error) {
+		return inquiry.SeedNow{Settled: r.settled}, true, nil
+	}
+	pool := hostexec.NewPool(hostexec.PoolOptions{})
+	t.Cleanup(func() { _ = pool.Close() })
+	h, err := pool.Host(protocol.HostSpec{Name: protocol.LocalHost})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plants := func(there []byte, may bool) {
+		t.Helper()
+		home := t.TempDir()
+		if there != nil {
+			if err := os.WriteFile(filepath.Join(home, "auth.json"), there, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := logins.CheckNewest(t.Context(), s, h, home, &first, b)
+		var typed *kit.TypedError
+		switch {
+		case may && err != nil:
+			t.Errorf("it is not planted: %v", err)
+		case !may && (!errors.As(err, &typed) || typed.Kind != protocol.ErrTypeSeedBehind || !strings.Contains(err.Error(), "generation 2, which the store has: it cannot be read")):
+			t.Errorf("it is planted: %v", err)
+		}
+	}
+	plants(nil, false)
+	plants(b.Auth(), false)
+	if out := r.refresh(); out.Verdict != string(seeds.VerdictLost) || out.Asked || !strings.Contains(out.Reason, "it cannot be read") {
+		t.Errorf("a refresh: %+v", out)
+	}
+	r.in.Force = "a person"
+	out := r.refresh()
+	if out.Verdict != string(seeds.VerdictAlive) || !out.Asked {
+		t.Fatalf("a forced refresh: %+v", out)
+	}
+	later, err := seeds.Load(t.Context(), r.store, out.Saved.Blob)
+	if err == nil {
+		err = seeds.Delete(t.Context(), r.store, out.Saved.Blob)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	plants(later.Auth(), true)
+	r.settled = time.Now().Add(time.Hour)
+	plants(nil, true)
+	r.usedOnce()
 }
 
 // A seed may get the name of a deleted one, whose blobs the store still has. They hold back nothing.

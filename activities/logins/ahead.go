@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path"
+	"slices"
 	"time"
 
 	"fairlead.dev/fairlead/activities/folder"
@@ -27,27 +28,54 @@ func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds
 	return ahead, nil
 }
 
+// lookForDoubt is lookAhead without the doubts about which the seed says that a person has ended them.
+func lookForDoubt(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle) (seeds.Ahead, error) {
+	ahead, err := lookAhead(ctx, s, ref, b, time.Time{})
+	if err != nil || ahead.Doubt == "" || s.Ask == nil {
+		return ahead, err
+	}
+	switch now, ok, err := s.Ask(ctx, ref.Name); {
+	case err != nil:
+		return ahead, err
+	case ok && !now.Settled.IsZero():
+		return lookAhead(ctx, s, ref, b, now.Settled)
+	}
+	return ahead, nil
+}
+
 // CheckNewest refuses to plant a login if the store has a later one that was made from it:
-// codex would use a refresh token that is used up. It does not refuse if the login on the host
-// is the store's newest or a later one: that login stays, and nothing is planted over it.
+// codex would use a refresh token that is used up. It also refuses if the store has a later generation
+// that cannot be read or compared. It does not refuse if the login on the host is the store's newest or
+// a later one: that login stays, and nothing is planted over it.
 func CheckNewest(ctx context.Context, s *site.Site, h hostexec.Host, codexHome string, ref *protocol.SeedRef, b *seeds.Bundle) error {
 	if !folder.LoginRotates(ref) || b.Auth() == nil {
 		return nil
 	}
-	ahead, err := lookAhead(ctx, s, *ref, b, time.Time{})
-	if err != nil || ahead.Newest == nil {
+	ahead, err := lookForDoubt(ctx, s, *ref, b)
+	if err != nil || ahead.Newest == nil && ahead.Doubt == "" {
 		return err
+	}
+	newest, stays := b, []seeds.Rotation{seeds.RotationLater}
+	if ahead.Newest != nil {
+		newest, stays = ahead.Bundle, append(stays, seeds.RotationNone)
 	}
 	there, _, err := kit.ReadAuth(ctx, h, path.Join(codexHome, "auth.json"), "")
 	if err != nil {
 		return fmt.Errorf("look at the login that is there: %w", err)
 	}
 	if there != nil {
-		switch r, _ := seeds.CompareAuth(ahead.Bundle.Auth(), there); r {
-		case seeds.RotationNone, seeds.RotationLater:
+		if r, _ := seeds.CompareAuth(newest.Auth(), there); slices.Contains(stays, r) {
 			return nil
 		}
 	}
 	return &kit.TypedError{Kind: protocol.ErrTypeSeedBehind, Hint: hintRestored,
-		Err: fmt.Errorf("seed %s is at generation %d, and the store has generation %d, which was made from it: the refresh token of generation %d is used up", ref.Name, ref.Generation, ahead.Newest.Generation, ref.Generation)}
+		Err: fmt.Errorf("seed %s is at generation %d, and %s", ref.Name, ref.Generation, behind(ahead, ref.Generation))}
+}
+
+// behind says what the store has beyond a generation.
+func behind(ahead seeds.Ahead, generation int64) string {
+	if ahead.Doubt != "" {
+		return "a later login may exist: " + ahead.Doubt
+	}
+	return fmt.Sprintf("the store has generation %d, which was made from it: the refresh token of generation %d is used up", ahead.Newest.Generation, generation)
 }

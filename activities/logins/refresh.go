@@ -78,7 +78,7 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 	}
 	defer done()
 	spent := seeds.AuthDigest(seed.Auth())
-	if v, err := overtaken(ctx, s, in.Seed, seed); err != nil || v != nil {
+	if v, err := overtaken(ctx, s, in, seed); err != nil || v != nil {
 		if v != nil {
 			out.SeedVerdict = *v
 		}
@@ -117,15 +117,17 @@ func RefreshSeed(ctx context.Context, s *site.Site, in RefreshSeedInput) (Refres
 }
 
 // overtaken returns a verdict if the store has a later login that was made from this one. The stored
-// answer to a refresh of this login does not count: RefreshSeed takes that one itself. Force does not
-// override the verdict.
-func overtaken(ctx context.Context, s *site.Site, ref protocol.SeedRef, seed *seeds.Bundle) (*SeedVerdict, error) {
-	ahead, err := lookAhead(ctx, s, ref, seed, time.Time{})
-	if err != nil || ahead.Newest == nil || seeds.Answers(*ahead.Newest, ref.Generation+1, seed) {
+// answer to a refresh of this login does not count: RefreshSeed takes that one itself. Force overrides
+// only a doubt.
+func overtaken(ctx context.Context, s *site.Site, in RefreshSeedInput, seed *seeds.Bundle) (*SeedVerdict, error) {
+	ref := in.Seed
+	ahead, err := lookForDoubt(ctx, s, ref, seed)
+	own := ahead.Newest == nil || seeds.Answers(*ahead.Newest, ref.Generation+1, seed)
+	if err != nil || own && (ahead.Doubt == "" || in.Force != "") {
 		return nil, err
 	}
 	return &SeedVerdict{Verdict: string(seeds.VerdictLost), Hint: hintRestored,
-		Reason: fmt.Sprintf("it is at generation %d, and the store has generation %d, which was made from it: its refresh token is used up", ref.Generation, ahead.Newest.Generation)}, nil
+		Reason: fmt.Sprintf("it is at generation %d, and %s", ref.Generation, behind(ahead, ref.Generation))}, nil
 }
 
 // askIssuer cannot be stopped, except with the process: a cancelled activity, too, stores a
