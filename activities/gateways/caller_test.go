@@ -61,23 +61,33 @@ func diallerThat(t *testing.T, l net.Listener, user uint32, script string, args 
 // whose runs the script for a connection.
 func whose(t *testing.T, l net.Listener, port, dir string) string {
 	t.Helper()
+	return allWhose(t, l, []string{port}, dir)[0]
+}
+
+// allWhose runs the script once for several connections, and returns a line for each.
+func allWhose(t *testing.T, l net.Listener, ports []string, dir string) []string {
+	t.Helper()
 	_, gate, err := net.SplitHostPort(l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{"-c", callerScript, "sh"}
-	for _, text := range []string{port, gate} {
+	hex := func(text string) string {
 		n, err := strconv.Atoi(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		words = append(words, fmt.Sprintf("%04X", n))
+		return fmt.Sprintf("%04X", n)
 	}
-	out, err := exec.Command("sh", append(words, dir)...).CombinedOutput()
-	if err != nil {
+	words := []string{"-c", callerScript, "sh", hex(gate), dir}
+	for _, port := range ports {
+		words = append(words, hex(port))
+	}
+	out, err := exec.Command("sh", words...).CombinedOutput()
+	lines := strings.Split(strings.TrimSuffix(string(out), "\n"), "\n")
+	if err != nil || len(lines) != len(ports) {
 		t.Fatalf("%v: %s", err, out)
 	}
-	return strings.TrimSpace(string(out))
+	return lines
 }
 
 // begun records a process of a session as hostexec/process does.
@@ -157,6 +167,28 @@ func TestAProgramCannotPassForOneOfTheSession(t *testing.T) {
 		_, port := diallerThat(t, l, 0, script, strconv.Itoa(mine), t.TempDir())
 		if got := whose(t, l, port, dir); !strings.Contains(got, "none of the session's") {
 			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+func TestOneQuestionIsAboutSeveralConnections(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	first, port1 := dialler(t, l, 0)
+	_, port2 := dialler(t, l, 0) // none of the session's
+	third, port3 := dialler(t, l, 0)
+	begun(t, dir, "app-server-1", first, startOf(t, first))
+	begun(t, dir, "app-server-2", third, startOf(t, third))
+	begun(t, dir, "app-server-3", 1, "") // a file that is not complete
+	got := allWhose(t, l, []string{port1, "9", port2, port3}, dir)
+	for i, want := range []string{"session", "no program", "none of the session's", "session"} {
+		if !strings.Contains(got[i], want) {
+			t.Errorf("connection %d: %s", i, got[i])
 		}
 	}
 }

@@ -23,7 +23,7 @@
 // # The way out
 //
 // A session may ask for a way out of its commands to a few hosts ([CheckEgress]). It leads by the same
-// port (see internal/egress). caller.sh says on the host whether a connection comes from a process below
+// port (see internal/egress). caller.sh says on the host which connections come from processes below
 // those that were started for the session. So a session's way out belongs to no other session of the
 // same user, and no command has a secret for it. A Gate with a way out stays open for some seconds after
 // a pump that ended within a turn, and as long as its connections carry something.

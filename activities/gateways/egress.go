@@ -3,8 +3,11 @@ package gateways
 import (
 	"context"
 	_ "embed"
+	"errors"
 	"fmt"
+	"io"
 	"net"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +15,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/egress/rule"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -60,7 +64,8 @@ func (g *Gate) newEgress(asked []string, dir string) (*egress.Proxy, error) {
 			return slices.ContainsFunc(rules, matches) && slices.ContainsFunc(allowed, matches)
 		},
 		Private: g.site.Egress.Private,
-		Caller:  func(ctx context.Context, from string) error { return caller(ctx, g.host, from, g.key.port, dir) },
+		Callers: func(ctx context.Context, from []string) []error { return callers(ctx, g.host, from, g.key.port, dir) },
+		Lost:    wireLost,
 		Limits:  egress.Limits{Conns: egressConns},
 		Record:  g.carried,
 		Logger:  g.site.Logger.With("session", g.key.session),
@@ -70,38 +75,76 @@ func (g *Gate) newEgress(asked []string, dir string) (*egress.Proxy, error) {
 //go:embed caller.sh
 var callerScript string
 
-// caller asks the host whether a connection comes from a process of a session.
-func caller(ctx context.Context, h hostexec.Host, from string, port int, dir string) error {
-	host, text, err := net.SplitHostPort(from)
-	n, perr := strconv.ParseUint(text, 10, 16)
-	if err != nil || perr != nil || host != "127.0.0.1" {
-		return fmt.Errorf("%w: it comes from %q, not from 127.0.0.1", egress.ErrStranger, from)
+// callers asks the host which of some connections come from processes of a session.
+func callers(ctx context.Context, h hostexec.Host, from []string, port int, dir string) []error {
+	errs, of, args := make([]error, len(from)), map[string][]int{}, []string{fmt.Sprintf("%04X", port), dir}
+	for i, address := range from {
+		host, text, err := net.SplitHostPort(address)
+		n, perr := strconv.ParseUint(text, 10, 16)
+		if err != nil || perr != nil || host != "127.0.0.1" {
+			errs[i] = fmt.Errorf("%w: it comes from %q, not from 127.0.0.1", egress.ErrStranger, address)
+			continue
+		}
+		word := fmt.Sprintf("%04X", n)
+		if of[word] == nil { // two have one port if the first of them is gone
+			args = append(args, word)
+		}
+		of[word] = append(of[word], i)
 	}
-	res, err := h.Run(ctx, hostexec.Command{Script: callerScript, Args: []string{fmt.Sprintf("%04X", n), fmt.Sprintf("%04X", port), dir}})
-	if err != nil {
-		return fmt.Errorf("ask %s whose a connection is: %w", h.Name(), err)
+	if len(of) == 0 {
+		return errs
 	}
-	if said := strings.TrimSpace(string(res.Stdout)); said != "session" {
-		return fmt.Errorf("%w: %.200q", egress.ErrStranger, said)
+	res, err := h.Run(ctx, hostexec.Command{Script: callerScript, Args: args})
+	said := strings.Split(strings.TrimSuffix(string(res.Stdout), "\n"), "\n")
+	if ports := args[2:]; err == nil && len(said) != len(ports) {
+		err = fmt.Errorf("%d lines came back for %d connections", len(said), len(ports))
 	}
-	return nil
+	for i, word := range args[2:] {
+		for _, at := range of[word] {
+			switch {
+			case err != nil:
+				errs[at] = fmt.Errorf("ask %s whose a connection is: %w", h.Name(), err)
+			case said[i] != "session":
+				errs[at] = fmt.Errorf("%w: %.200q", egress.ErrStranger, said[i])
+			}
+		}
+	}
+	return errs
+}
+
+// wireLost tells the loss of the SSH connection from other ends of a connection of a forward.
+func wireLost(err error) bool {
+	return err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // carried counts what a program of the host asked for.
 func (g *Gate) carried(o egress.Outcome) {
 	g.mu.Lock()
 	g.out.Count(protocol.EgressEvent{Host: o.Host, Port: o.Port, Open: o.Kind == egress.KindOpen, Refused: o.Kind.Refused(), Failed: o.Kind == egress.KindUnreached,
-		Sent: o.Sent, Received: o.Received, Why: o.Message})
-	warn := o.Kind == egress.KindStranger && g.site.Now().Sub(g.warned) > warnEvery
-	if warn {
-		g.warned = g.site.Now()
-	}
+		Cut: o.Kind.Cut(), Sent: o.Sent, Received: o.Received, Why: o.Message})
 	g.mu.Unlock()
-	if warn {
-		g.site.Logger.Warn("a program that is none of the session's asked for its way out", "session", g.key.session, "host", g.host.Name(), "from", o.From, "error", o.Message)
+	if o.Kind == egress.KindStranger {
+		if r, due := g.outsiders.refused(g.key.session, o.From, g.site.Now()); due {
+			g.site.Logger.Warn("a program that is none of the session's asked for its way out", "session", g.key.session, "host", g.host.Name(), "from", o.From, "error", o.Message, "why", r.Reason)
+			g.tell(r)
+		}
 	}
 	if g.site.Carried != nil && o.Kind != egress.KindOpen {
 		g.site.Carried(o)
+	}
+}
+
+// unreported puts on record what ended after the session's last pump had reported, such as connections
+// that the end of the Gate has cut.
+func (g *Gate) unreported() {
+	use := g.Carried()
+	if use == nil {
+		return
+	}
+	g.site.Logger.Info("what programs of a session reached after its pump had reported", "session", g.key.session, "host", g.host.Name(), "reached", use.Text())
+	if g.site.Unreported != nil {
+		g.site.Unreported(audit.Record{Source: audit.Workflow, Verb: audit.EgressEnd, Object: protocol.SessionID(g.key.session), Outcome: audit.Accepted,
+			Reason: fmt.Sprintf("the way out of the session's programs on host %s ended after its last report: %s", g.host.Name(), use.Text())})
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"fairlead.dev/fairlead/activities/internal/kit"
 	"fairlead.dev/fairlead/activities/site"
 	"fairlead.dev/fairlead/hostexec"
+	"fairlead.dev/fairlead/internal/audit"
 	"fairlead.dev/fairlead/internal/egress"
 	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -39,8 +40,6 @@ const (
 	// countWait bounds how long a pump waits at its end until the store says what the session has
 	// spent.
 	countWait = 20 * time.Second
-	// warnEvery bounds what programs without a token can write into the worker's log.
-	warnEvery = time.Minute
 )
 
 // An Opening says for whom a Gate is opened.
@@ -80,8 +79,8 @@ type Gate struct {
 	meter   *meter        // nil if this worker counts nothing
 	egress  *egress.Proxy // nil if the session asks for no way out
 	keeping chan struct{} // has an element for each body on its way to the store
-	// strangers are those without a token.
-	strangers strangers
+	// strangers are those without a token, outsiders those who are refused the way out.
+	strangers, outsiders strangers
 
 	end    context.CancelFunc // ends rotate
 	again  chan struct{}      // the forward was established again
@@ -95,7 +94,6 @@ type Gate struct {
 	use     protocol.ModelUse
 	out     protocol.EgressUse
 	token   string        // the newest
-	warned  time.Time     // of a program without a token that asked for the way out
 	stopped chan struct{} // closed to end lingering; nil while a pump uses the Gate
 }
 
@@ -129,7 +127,8 @@ func Open(ctx context.Context, s *site.Site, h hostexec.Host, in Opening) (*Gate
 		return nil, kit.BadInput("seed %s: %w", in.Seed.Name, err)
 	}
 	g := &Gate{site: s, host: h, key: key, seed: in.Seed.Name, tenant: cmp.Or(in.Tenant, protocol.DefaultTenant), tokens: &gateway.Tokens{}, again: make(chan struct{}, 1),
-		file: seeds.TokenFile(in.Layout.CodexHome), fence: fence, hide: in.Hide, lost: in.Lost, meter: newMeter(s, in), keeping: make(chan struct{}, mostKeeping), strangers: strangers{tell: s.Stranger, host: h.Name()}}
+		file: seeds.TokenFile(in.Layout.CodexHome), fence: fence, hide: in.Hide, lost: in.Lost, meter: newMeter(s, in), keeping: make(chan struct{}, mostKeeping)}
+	g.strangers, g.outsiders = strangersOf(h.Name())
 	var meter gateway.Meter
 	if g.meter != nil {
 		meter = g.meter
@@ -269,14 +268,21 @@ func (g *Gate) Close() {
 	g.lose(nil)
 	g.tokens.End()
 	g.end()
+	g.egress.Close() // before the forward, whose end would look like a lost connection
 	g.forward.Close()
-	g.egress.Close()
 	g.joined.Wait()
-	if use := g.Carried(); use != nil {
-		g.site.Logger.Info("what programs of a session reached after its pump had reported", "session", g.key.session, "host", g.host.Name(), "reached", use.Text())
+	g.unreported()
+	for _, s := range []*strangers{&g.strangers, &g.outsiders} {
+		if r, due := s.rest(g.key.session, g.site.Now()); due && g.site.Stranger != nil {
+			g.site.Stranger(r)
+		}
 	}
-	if r, due := g.strangers.rest(g.key.session, g.site.Now()); due && g.strangers.tell != nil {
-		g.strangers.tell(r)
+}
+
+// tell puts requests of strangers on record. It does not block.
+func (g *Gate) tell(r audit.Record) {
+	if g.site.Stranger != nil {
+		go g.site.Stranger(r) // it may wait for the store
 	}
 }
 
@@ -292,11 +298,9 @@ func (g *Gate) record(o gateway.Outcome) {
 	g.use.Money += money
 	g.mu.Unlock()
 	if o.Kind == gateway.KindRefused {
-		if r, due := g.strangers.refused(g.key.session, o, g.site.Now()); due {
+		if r, due := g.strangers.refused(g.key.session, o.From, g.site.Now()); due {
 			g.site.Logger.Warn("somebody without a token asked the model gateway of a session", "session", g.key.session, "host", g.host.Name(), "from", o.From, "why", r.Reason)
-			if g.strangers.tell != nil {
-				go g.strangers.tell(r) // it may wait for the store
-			}
+			g.tell(r)
 		}
 	}
 	if g.site.Asked != nil {

@@ -7,20 +7,19 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/audit"
-	"fairlead.dev/fairlead/internal/gateway"
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// strangersEvery is how often, at most, requests without a valid token become a record of a session.
+// strangersEvery is how often, at most, requests of strangers become a record of a session.
 const strangersEvery = time.Minute
 
-// strangers bounds what those who ask the gateway of a session without a valid token can write into the
+// strangers bounds what those who ask the gateway of a session, and have no right to, can write into the
 // worker's log and into the audit record: one line a minute, which has the number of the requests. The
 // first request is told at once. The others are told with the first one after the minute, or when
 // the Gate closes.
 type strangers struct {
-	tell func(audit.Record) // may wait for the store; nil: the log alone
-	host string
+	verb, what string // of the record
+	host       string
 
 	mu    sync.Mutex
 	told  time.Time // guarded by mu, like all below; of the newest line
@@ -29,14 +28,14 @@ type strangers struct {
 	from  string    // address of the newest of them, as the host tells it
 }
 
-// refused takes a refused request, and returns what is to be told of it and of those before it.
-func (s *strangers) refused(session string, o gateway.Outcome, now time.Time) (r audit.Record, due bool) {
+// refused takes a refused request from an address, and returns what is to be told of it and of those before it.
+func (s *strangers) refused(session, from string, now time.Time) (r audit.Record, due bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.n++; s.n == 1 {
 		s.since = now
 	}
-	s.from = o.From
+	s.from = from
 	if !s.told.IsZero() && now.Sub(s.told) < strangersEvery {
 		return r, false
 	}
@@ -53,11 +52,18 @@ func (s *strangers) rest(session string, now time.Time) (r audit.Record, due boo
 	return s.take(session, now), true
 }
 
+// Strangers to the model, who have no valid token, and outsiders, who ask for the way out and are none of
+// the session's programs.
+func strangersOf(host string) (model, egress strangers) {
+	return strangers{host: host, verb: audit.ModelAsk, what: "requests to the model gateway without a valid token"},
+		strangers{host: host, verb: audit.EgressAsk, what: "requests for the way out of the session's programs by others"}
+}
+
 // take is called with the lock.
 func (s *strangers) take(session string, now time.Time) audit.Record {
-	r := audit.Record{Source: audit.Workflow, Verb: audit.ModelAsk, Object: protocol.SessionID(session), Outcome: audit.Refused,
-		Reason: fmt.Sprintf("requests to the model gateway without a valid token: %d since %s, on host %s, the newest from %s there",
-			s.n, audit.TimeText(s.since), s.host, cmp.Or(s.from, "an unknown address"))}
+	r := audit.Record{Source: audit.Workflow, Verb: s.verb, Object: protocol.SessionID(session), Outcome: audit.Refused,
+		Reason: fmt.Sprintf("%s: %d since %s, on host %s, the newest from %s there",
+			s.what, s.n, audit.TimeText(s.since), s.host, cmp.Or(s.from, "an unknown address"))}
 	s.told, s.n = now, 0
 	return r
 }

@@ -6,14 +6,13 @@ import (
 	"time"
 
 	"fairlead.dev/fairlead/internal/audit"
-	"fairlead.dev/fairlead/internal/gateway"
 )
 
-func TestRequestsWithoutATokenAreOnRecordOnceAMinuteWithTheirNumber(t *testing.T) {
+func TestRequestsOfStrangersAreOnRecordOnceAMinuteWithTheirNumber(t *testing.T) {
 	at := time.Date(2026, 11, 3, 12, 0, 0, 0, time.UTC)
-	s := &strangers{host: "web-1"}
+	s, out := strangersOf("web-1")
 	ask := func(after time.Duration) (audit.Record, bool) {
-		return s.refused("s1", gateway.Outcome{Kind: gateway.KindRefused, From: "127.0.0.1:4711"}, at.Add(after))
+		return s.refused("s1", "127.0.0.1:4711", at.Add(after))
 	}
 	r, due := ask(0)
 	if !due || r.Object != "session/s1" || r.Verb != "model.ask" || r.Outcome != audit.Refused || r.Principal != "" ||
@@ -34,5 +33,8 @@ func TestRequestsWithoutATokenAreOnRecordOnceAMinuteWithTheirNumber(t *testing.T
 	ask(90 * time.Second)
 	if r, due := s.rest("s1", at.Add(91*time.Second)); !due || !strings.Contains(r.Reason, ": 1 since 2026-11-03T12:01:30") {
 		t.Errorf("at the end: %v, %+v", due, r)
+	}
+	if r, due := out.refused("s1", "127.0.0.1:4712", at); !due || r.Verb != "egress.ask" || r.Outcome != audit.Refused || !strings.Contains(r.Reason, "way out") || !strings.Contains(r.Reason, "127.0.0.1:4712") {
+		t.Errorf("of the way out: %v, %+v", due, r)
 	}
 }

@@ -107,9 +107,11 @@ type Deps struct {
 	Egress Egress
 	// Carried, if set, gets each connection that programs of sessions asked for, once it has ended.
 	Carried func(egress.Outcome)
-	// Stranger puts on record that a model gateway refused requests without a valid token. It may
-	// wait for the store; nil means no record.
+	// Stranger puts on record that a model gateway refused requests without a valid token, or of
+	// programs that are none of the session's. It may wait for the store; nil means no record.
 	Stranger func(audit.Record)
+	// Unreported does so for what programs of a session reached after its last pump had reported.
+	Unreported func(audit.Record)
 	// Bodies bounds the request and answer bodies of model gateways that are kept. Keep 0 means none.
 	Bodies BodyLimits
 	// Spending counts what model gateways use; nil means that nothing is counted and bounded.

@@ -265,7 +265,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	}()
 	set := activities.New(site.Deps{
 		Egress: site.Egress{Allow: wayOut, Private: nearby}, Carried: metrics.carried(),
-		Spending: spending, Tariff: models.current, Stranger: refusals.RefusedHost, Bodies: site.BodyLimits{Keep: conf.Models.Bodies.Keep, Bytes: conf.Models.Bodies.Bytes, SessionBytes: conf.Models.Bodies.SessionBytes},
+		Spending: spending, Tariff: models.current, Stranger: refusals.RefusedHost, Unreported: refusals.Refused, Bodies: site.BodyLimits{Keep: conf.Models.Bodies.Keep, Bytes: conf.Models.Bodies.Bytes, SessionBytes: conf.Models.Bodies.SessionBytes},
 		Pool: pool, Notify: rules, Looks: console.NewLooking(blobs).Looks, Posted: chat.posted(), Store: blobs, Chunks: chunks, Live: hub, Codex: codexpkg.NewCodexSource(append([]string{conf.Codex.Source}, conf.Codex.Platforms...)...), AnyVersion: conf.Codex.AnyVersion,
 		APIAddress: address, Temporal: c, Zone: conf.Zone, Namespace: namespace, WatchEvery: conf.Limits.Watch, Logger: log, Lag: metrics.lag(), Asked: metrics.asked(), MaxLine: conf.Limits.Line,
 		TokenEndpoint: unlessOwn(conf.Seeds.TokenEndpoint, config.TokenEndpoint), Issuer: unlessOwn(conf.Seeds.Issuer, config.Issuer), UsageEndpoint: unlessOwn(conf.Seeds.UsageEndpoint, config.UsageEndpoint), Unprotected: conf.Seeds.Unprotected, Credentials: conf.Seeds.Credentials, Private: private,

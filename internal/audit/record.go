@@ -50,6 +50,8 @@ const (
 	SlackDecide      = "slack.decide"      // a click in Slack became a decision
 	APIRequest       = "api.request"       // a request to a worker that needs no right
 	ModelAsk         = "model.ask"         // somebody asked the model gateway of a session
+	EgressAsk        = "egress.ask"        // somebody who has no right to it asked for the way out of a session's programs
+	EgressEnd        = "egress.end"        // that way out ended, and what it carried is in no report of the session
 	BudgetChange     = "budget.change"     // the budget of a seed or a tenant is another one in the configuration of a worker
 	Omitted          = "audit.omitted"     // records that were too many are not kept, but counted
 )

@@ -12,14 +12,15 @@ import (
 type ends struct {
 	near, far net.Conn
 	moved     atomic.Int64 // when something was carried, as UnixNano
+	lost      func(error) bool
 	quit      chan struct{}
 	once      sync.Once
 	mu        sync.Mutex
 	why       Kind // guarded by mu; empty if the ends closed by themselves
 }
 
-func newEnds(near, far net.Conn, idle time.Duration) *ends {
-	e := &ends{near: near, far: far, quit: make(chan struct{})}
+func newEnds(near, far net.Conn, idle time.Duration, lost func(error) bool) *ends {
+	e := &ends{near: near, far: far, lost: lost, quit: make(chan struct{})}
 	e.touch()
 	go e.watch(idle)
 	return e
@@ -77,7 +78,7 @@ func (e *ends) copy(to net.Conn, from io.Reader) (n int64) {
 		if got > 0 {
 			e.touch()
 			if _, err := to.Write(buf[:got]); err != nil {
-				e.cut(KindDone)
+				e.fail(err, to == e.near)
 				return n
 			}
 			e.touch()
@@ -88,8 +89,17 @@ func (e *ends) copy(to net.Conn, from io.Reader) (n int64) {
 		}
 		half, ok := to.(interface{ CloseWrite() error })
 		if err != io.EOF || !ok || half.CloseWrite() != nil {
-			e.cut(KindDone)
+			e.fail(err, to == e.far)
 		}
 		return n
 	}
+}
+
+// fail ends both directions after an error of one end.
+func (e *ends) fail(err error, near bool) {
+	if near && e.lost(err) {
+		e.cut(KindLost)
+		return
+	}
+	e.cut(KindDone)
 }

@@ -4,8 +4,9 @@
 //
 // # Who may use it
 //
-// Other users of the host can connect to the port. So each connection is checked first: [Options.Caller]
-// says whether it belongs to the session. There is no token, because commands would get it in
+// Other users of the host can connect to the port. So each connection is checked first: [Options.Callers]
+// says whether it belongs to the session. All connections that wait for that are in one question, so that a
+// flood of strangers' connections delays those of the session by a few questions only. There is no token, because commands would get it in
 // their environment or in a file, where it could be stolen.
 //
 // # What it reaches
@@ -20,5 +21,5 @@
 //
 // Connections at once, the time for the check, the name and the connection, and silence are bounded by
 // [Limits]. The two directions of a connection end apart from each other. An [Outcome] tells of each
-// connection, refused ones too.
+// connection, refused ones too, and says which were cut.
 package egress

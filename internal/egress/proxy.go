@@ -25,19 +25,21 @@ type Kind string
 const (
 	KindOpen      Kind = "open"
 	KindDone      Kind = "done"
-	KindIdle      Kind = "idle"       // it carried nothing for too long
-	KindClosed    Kind = "closed"     // the proxy was closed
+	KindIdle      Kind = "idle"       // cut: it carried nothing for too long
+	KindClosed    Kind = "closed"     // cut: the proxy was closed
+	KindLost      Kind = "lost"       // cut: the way to the host was lost
 	KindUnreached Kind = "unreached"  // no name, or nobody answers
 	KindNotListed Kind = "not_listed" // refused, like all below
 	KindAddress   Kind = "address"
 	KindStranger  Kind = "stranger"
+	KindUnchecked Kind = "unchecked" // whether it belongs to the session was not found out
 	KindBusy      Kind = "busy"
 	KindRequest   Kind = "request" // it is no CONNECT request, or has no usable target
 )
 
 // Kinds returns those by which connections are counted.
 func Kinds() (names []string) {
-	for _, k := range []Kind{KindDone, KindIdle, KindClosed, KindUnreached, KindNotListed, KindAddress, KindStranger, KindBusy, KindRequest} {
+	for _, k := range []Kind{KindDone, KindIdle, KindClosed, KindLost, KindUnreached, KindNotListed, KindAddress, KindStranger, KindUnchecked, KindBusy, KindRequest} {
 		names = append(names, string(k))
 	}
 	return names
@@ -46,11 +48,14 @@ func Kinds() (names []string) {
 // Refused reports whether the proxy did not try to connect.
 func (k Kind) Refused() bool {
 	switch k {
-	case KindNotListed, KindAddress, KindStranger, KindBusy, KindRequest:
+	case KindNotListed, KindAddress, KindStranger, KindUnchecked, KindBusy, KindRequest:
 		return true
 	}
 	return false
 }
+
+// Cut reports whether a connection was ended by neither of its ends.
+func (k Kind) Cut() bool { return k == KindIdle || k == KindClosed || k == KindLost }
 
 // An Outcome is what became of a request.
 type Outcome struct {
@@ -60,7 +65,7 @@ type Outcome struct {
 	Port uint16
 	// Sent and Received are the bytes that went to the target, and came from it.
 	Sent, Received int64
-	// Message says why the connection failed or was refused.
+	// Message says why the connection failed, was refused or was cut.
 	Message string
 	From    string // the address of the program on the host
 }
@@ -71,7 +76,7 @@ var ErrStranger = errors.New("the connection does not come from a program of the
 // Limits bound a Proxy. Zero means the default.
 type Limits struct {
 	Conns int           // at once; 64
-	Check time.Duration // for Options.Caller; 30 s
+	Check time.Duration // for the answer of Options.Callers; 30 s
 	Dial  time.Duration // from the request to the connection, without the check; 30 s
 	Idle  time.Duration // of a connection in both directions; 5 min
 }
@@ -82,9 +87,6 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// checksAtOnce bounds the calls of Options.Caller.
-const checksAtOnce = 8
-
 // mostAddresses bounds the addresses of a name that are tried.
 const mostAddresses = 8
 
@@ -94,9 +96,12 @@ type Options struct {
 	Permits func(host string, port uint16) bool
 	// Private has addresses that may be reached although they are not public.
 	Private []netip.Prefix
-	// Caller returns an error that wraps ErrStranger if the connection from an address does not belong
-	// to the session, or another error if that cannot be found out.
-	Caller func(ctx context.Context, from string) error
+	// Callers says of connections, which it gets by their addresses, whether they belong to the session. It
+	// returns for each nil, an error that wraps ErrStranger, or another error if that cannot be found out.
+	// Nil means that all belong to it.
+	Callers func(ctx context.Context, from []string) []error
+	// Lost says whether a read or a write of a connection to the host failed because the way there was lost.
+	Lost   func(error) bool
 	Limits Limits
 	// Record gets each Outcome. It must not block.
 	Record func(Outcome)
@@ -111,11 +116,12 @@ type Options struct {
 
 // A Proxy serves one session. It is an http.Handler.
 type Proxy struct {
-	opts         Options
-	limit        Limits
-	free, checks chan struct{}
-	ctx          context.Context
-	cancel       context.CancelFunc
+	opts    Options
+	limit   Limits
+	free    chan struct{}
+	checker *checker
+	ctx     context.Context
+	cancel  context.CancelFunc
 
 	mu     sync.Mutex
 	open   sync.WaitGroup // Add only under mu, and not once closed
@@ -144,9 +150,13 @@ func New(o Options) *Proxy {
 	if o.own == nil {
 		o.own = ownAddresses
 	}
-	p := &Proxy{opts: o, limit: o.Limits.filled(), checks: make(chan struct{}, checksAtOnce)}
+	if o.Lost == nil {
+		o.Lost = func(error) bool { return false }
+	}
+	p := &Proxy{opts: o, limit: o.Limits.filled()}
 	p.free = make(chan struct{}, p.limit.Conns)
 	p.ctx, p.cancel = context.WithCancel(context.Background())
+	p.checker = &checker{ask: o.Callers, ctx: p.ctx, patience: p.limit.Check}
 	return p
 }
 
@@ -160,6 +170,7 @@ func (p *Proxy) Close() {
 	p.mu.Unlock()
 	p.cancel()
 	p.open.Wait()
+	p.checker.asking.Wait()
 }
 
 // Busy returns how many connections of the session are open; 0 if p is nil.
@@ -237,8 +248,11 @@ func (p *Proxy) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // connect returns a connection to the target, and then holds a place in free.
 func (p *Proxy) connect(ctx context.Context, r *http.Request, out *Outcome) (net.Conn, *refusal) {
-	if err := p.check(ctx, r.RemoteAddr); err != nil {
+	switch err := p.checker.check(ctx, r.RemoteAddr); {
+	case errors.Is(err, ErrStranger):
 		return nil, refuse(http.StatusForbidden, KindStranger, "%w", err)
+	case err != nil:
+		return nil, refuse(http.StatusServiceUnavailable, KindUnchecked, "%w", err)
 	}
 	host, port, err := target(r)
 	if err != nil {
@@ -258,25 +272,6 @@ func (p *Proxy) connect(ctx context.Context, r *http.Request, out *Outcome) (net
 		<-p.free
 	}
 	return c, no
-}
-
-// check asks whether the connection belongs to the session.
-func (p *Proxy) check(ctx context.Context, from string) error {
-	if p.opts.Caller == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, p.limit.Check)
-	defer cancel()
-	select {
-	case p.checks <- struct{}{}:
-		defer func() { <-p.checks }()
-	case <-ctx.Done():
-		return fmt.Errorf("too many connections wait to be checked: %w", ctx.Err())
-	}
-	// A client that goes away does not interrupt the question: that would cost an SSH session.
-	asking, done := context.WithTimeout(p.ctx, p.limit.Check)
-	defer done()
-	return p.opts.Caller(asking, from)
 }
 
 // target returns what a request asks for.
@@ -339,7 +334,7 @@ const established = "HTTP/1.1 200 Connection established\r\n\r\n"
 // carry carries a connection until both directions have ended. early has what the program sent with its
 // request.
 func (p *Proxy) carry(near net.Conn, early io.Reader, far net.Conn, out *Outcome) {
-	ends := newEnds(near, far, p.limit.Idle)
+	ends := newEnds(near, far, p.limit.Idle, p.opts.Lost)
 	defer ends.stop()
 	defer context.AfterFunc(p.ctx, func() { ends.cut(KindClosed) })()
 	_ = near.SetDeadline(time.Time{}) // not every connection has one
@@ -351,5 +346,12 @@ func (p *Proxy) carry(near net.Conn, early io.Reader, far net.Conn, out *Outcome
 	go func() { both <- ends.copy(far, early) }()
 	out.Received = ends.copy(near, far)
 	out.Sent = <-both
-	out.Kind = ends.kind()
+	switch out.Kind = ends.kind(); out.Kind {
+	case KindIdle:
+		out.Message = fmt.Sprintf("it carried nothing for %s", p.limit.Idle)
+	case KindClosed:
+		out.Message = "the session's way out was closed"
+	case KindLost:
+		out.Message = "the worker's connection to the host was lost"
+	}
 }

@@ -263,16 +263,151 @@ func TestTheNextAddressIsTried(t *testing.T) {
 func TestStrangersAreRefusedBeforeTheirRequestIsRead(t *testing.T) {
 	t.Parallel()
 	g := newRig(t, nil, func(o *Options) {
-		o.Caller = func(_ context.Context, from string) error {
-			if _, _, err := net.SplitHostPort(from); err != nil {
-				return err
+		o.Callers = func(_ context.Context, from []string) (errs []error) {
+			for _, address := range from {
+				_, _, err := net.SplitHostPort(address)
+				if err == nil {
+					err = fmt.Errorf("%w: it is of user 1001", ErrStranger)
+				}
+				errs = append(errs, err)
 			}
-			return fmt.Errorf("%w: it is of user 1001", ErrStranger)
+			return errs
 		}
 	})
 	_, _, status, text := g.connect("git.example.com:443")
 	if o := g.last(KindStranger); status != http.StatusForbidden || !strings.Contains(text, "1001") || o.Host != "" || g.asked > 0 {
 		t.Errorf("%d %s, %+v", status, text, o)
+	}
+}
+
+// Strangers wait to be checked, and then a program of the session connects. It waits for the questions
+// that are under way and for one more, however many strangers there are.
+func TestStrangersDoNotKeepTheSessionsProgramsWaiting(t *testing.T) {
+	t.Parallel()
+	const strangers = 100
+	var (
+		mu        sync.Mutex
+		mine      string
+		questions int
+		ahead     = make(chan struct{}) // closed once the program of the session waits
+	)
+	g := newRig(t, listen(t), func(o *Options) {
+		o.Callers = func(_ context.Context, from []string) []error {
+			mu.Lock()
+			questions++
+			mu.Unlock()
+			<-ahead
+			mu.Lock()
+			defer mu.Unlock()
+			errs := make([]error, len(from))
+			for i, address := range from {
+				if address != mine {
+					errs[i] = ErrStranger
+				}
+			}
+			return errs
+		}
+	})
+	g.names["git.example.com"] = []string{"93.184.215.14"}
+	await := func(under, n int) {
+		for {
+			g.proxy.checker.mu.Lock()
+			waiting := len(g.proxy.checker.waiting)
+			g.proxy.checker.mu.Unlock()
+			mu.Lock()
+			asked := questions
+			mu.Unlock()
+			if asked == under && waiting == n {
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for n := range strangers {
+		c, err := net.Dial("tcp", g.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, "CONNECT git.example.com:443 HTTP/1.1\r\nHost: git.example.com:443\r\n\r\n")
+		// The first questions have one connection each.
+		await(min(n+1, questionsAtOnce), max(0, n+1-questionsAtOnce))
+	}
+	c, err := net.Dial("tcp", g.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	mu.Lock()
+	mine = c.LocalAddr().String()
+	mu.Unlock()
+	io.WriteString(c, "CONNECT git.example.com:443 HTTP/1.1\r\nHost: git.example.com:443\r\n\r\n")
+	await(questionsAtOnce, strangers-questionsAtOnce+1)
+	close(ahead)
+	res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%+v, %v", res, err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if questions > questionsAtOnce+1 {
+		t.Errorf("it waited for %d questions", questions)
+	}
+}
+
+// A stranger who goes away leaves nothing that must be checked, and the host is not called a stranger if it
+// does not answer.
+func TestAConnectionThatCannotBeCheckedIsRefusedAndSaysSo(t *testing.T) {
+	t.Parallel()
+	asked := make(chan int, 8)
+	answer := make(chan struct{})
+	g := newRig(t, nil, func(o *Options) {
+		o.Callers = func(ctx context.Context, from []string) []error {
+			asked <- len(from)
+			select {
+			case <-answer:
+			case <-ctx.Done():
+			}
+			return []error{errors.New("the host does not answer")} // for each further one, none
+		}
+	})
+	var gone []net.Conn
+	for range questionsAtOnce {
+		c, err := net.Dial("tcp", g.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		io.WriteString(c, "CONNECT git.example.com:443 HTTP/1.1\r\nHost: git.example.com:443\r\n\r\n")
+		<-asked
+		gone = append(gone, c)
+	}
+	left, err := net.Dial("tcp", g.server.Listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	io.WriteString(left, "CONNECT git.example.com:443 HTTP/1.1\r\nHost: git.example.com:443\r\n\r\n")
+	waiting := func() int {
+		g.proxy.checker.mu.Lock()
+		defer g.proxy.checker.mu.Unlock()
+		return len(g.proxy.checker.waiting)
+	}
+	for waiting() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	left.Close()
+	if o := g.last(KindUnchecked); o.Message == "" || !o.Kind.Refused() {
+		t.Errorf("%+v", o)
+	}
+	if n := waiting(); n != 0 {
+		t.Errorf("%d connections that are gone wait", n)
+	}
+	close(answer)
+	for _, c := range gone {
+		res, err := http.ReadResponse(bufio.NewReader(c), &http.Request{Method: http.MethodConnect})
+		if err != nil || res.StatusCode != http.StatusServiceUnavailable {
+			t.Errorf("%+v, %v", res, err)
+		}
 	}
 }
 
@@ -306,7 +441,7 @@ func TestASilentConnectionEnds(t *testing.T) {
 		t.Fatal(status)
 	}
 	io.ReadAll(in)
-	if o := g.last(KindIdle); o.Host == "" {
+	if o := g.last(KindIdle); o.Host == "" || !o.Kind.Cut() || !strings.Contains(o.Message, "carried nothing for 20ms") {
 		t.Errorf("%+v", o)
 	}
 }
@@ -322,11 +457,56 @@ func TestCloseEndsConnections(t *testing.T) {
 	}
 	g.proxy.Close()
 	io.ReadAll(in)
-	g.last(KindClosed)
+	if o := g.last(KindClosed); !o.Kind.Cut() || !strings.Contains(o.Message, "was closed") {
+		t.Errorf("%+v", o)
+	}
 	if n := g.proxy.Busy(); n != 0 {
 		t.Errorf("%d connections are open", n)
 	}
 	if _, _, status, _ := g.connect("git.example.com:443"); status != http.StatusServiceUnavailable {
 		t.Errorf("a closed proxy answers %d", status)
 	}
+}
+
+// An end of a connection that fails is told from the loss of the way to the host.
+func TestALostWayToTheHostIsToldFromAnEndThatFails(t *testing.T) {
+	t.Parallel()
+	lost, reset := errors.New("the way is lost"), errors.New("the connection was reset")
+	for _, of := range []struct {
+		near, far error
+		want      Kind
+	}{{near: lost, want: KindLost}, {near: reset, want: KindDone}, {far: lost, want: KindDone}} {
+		near, far := newFailing(of.near), newFailing(of.far)
+		p := New(Options{Lost: func(err error) bool { return errors.Is(err, lost) }})
+		var o Outcome
+		p.carry(near, near, far, &o)
+		p.Close()
+		if o.Kind != of.want || (o.Message != "") != o.Kind.Cut() {
+			t.Errorf("near %v, far %v: %+v", of.near, of.far, o)
+		}
+	}
+}
+
+// A failing connection takes all that is written. A read fails, or waits for the end.
+type failing struct {
+	net.Conn
+	err  error
+	once sync.Once
+	done chan struct{}
+}
+
+func newFailing(err error) *failing { return &failing{err: err, done: make(chan struct{})} }
+
+func (f *failing) Read([]byte) (int, error) {
+	if f.err != nil {
+		return 0, f.err
+	}
+	<-f.done
+	return 0, net.ErrClosed
+}
+func (f *failing) Write(p []byte) (int, error) { return len(p), nil }
+func (f *failing) SetDeadline(time.Time) error { return nil }
+func (f *failing) Close() error {
+	f.once.Do(func() { close(f.done) })
+	return nil
 }

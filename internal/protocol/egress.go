@@ -17,13 +17,17 @@ type EgressUse struct {
 	// Failed counts targets that the worker did not reach, Refused those that it did not try to reach.
 	Failed  int64 `json:"failed,omitempty"`
 	Refused int64 `json:"refused,omitempty"`
+	// Cut counts connections that ended although neither of their ends had closed them.
+	Cut int64 `json:"cut,omitempty"`
 	// Sent and Received are the bytes of connections that have ended.
 	Sent     int64 `json:"sent_bytes,omitempty"`
 	Received int64 `json:"received_bytes,omitempty"`
 	// Hosts are the first that were asked for. Others are in the sums alone.
 	Hosts []EgressHost `json:"hosts,omitempty"`
-	// LastRefused says why the last refusal was made, and whose target it was.
+	// LastRefused says why the last refusal was made, and whose target it was; LastCut why the last
+	// connection was cut.
 	LastRefused string `json:"last_refused,omitempty"`
+	LastCut     string `json:"last_cut,omitempty"`
 }
 
 // An EgressHost is the use of one target.
@@ -33,21 +37,22 @@ type EgressHost struct {
 	Connections int64  `json:"connections,omitempty"`
 	Failed      int64  `json:"failed,omitempty"`
 	Refused     int64  `json:"refused,omitempty"`
+	Cut         int64  `json:"cut,omitempty"`
 	Sent        int64  `json:"sent_bytes,omitempty"`
 	Received    int64  `json:"received_bytes,omitempty"`
 }
 
 // An EgressEvent is the beginning or the end of a connection, or a refusal.
 type EgressEvent struct {
-	Host                  string // empty if the target is not known
-	Port                  uint16
-	Open, Failed, Refused bool
-	Sent, Received        int64
-	Why                   string
+	Host                       string // empty if the target is not known
+	Port                       uint16
+	Open, Failed, Refused, Cut bool
+	Sent, Received             int64
+	Why                        string
 }
 
 // None reports whether there is no use.
-func (u *EgressUse) None() bool { return u.Connections+u.Failed+u.Refused+u.Sent+u.Received == 0 }
+func (u *EgressUse) None() bool { return u.Connections+u.Failed+u.Refused+u.Cut+u.Sent+u.Received == 0 }
 
 // Count counts an event.
 func (u *EgressUse) Count(e EgressEvent) {
@@ -57,11 +62,14 @@ func (u *EgressUse) Count(e EgressEvent) {
 		}
 		return 0
 	}
-	of := EgressHost{Host: e.Host, Port: e.Port, Connections: one(e.Open), Failed: one(e.Failed), Refused: one(e.Refused), Sent: e.Sent, Received: e.Received}
-	u.Connections, u.Failed, u.Refused = u.Connections+of.Connections, u.Failed+of.Failed, u.Refused+of.Refused
+	of := EgressHost{Host: e.Host, Port: e.Port, Connections: one(e.Open), Failed: one(e.Failed), Refused: one(e.Refused), Cut: one(e.Cut), Sent: e.Sent, Received: e.Received}
+	u.Connections, u.Failed, u.Refused, u.Cut = u.Connections+of.Connections, u.Failed+of.Failed, u.Refused+of.Refused, u.Cut+of.Cut
 	u.Sent, u.Received = u.Sent+of.Sent, u.Received+of.Received
 	if e.Refused {
 		u.LastRefused = cutWord(e.Why)
+	}
+	if e.Cut {
+		u.LastCut = cutWord(fmt.Sprintf("%s:%d: %s", e.Host, e.Port, e.Why))
 	}
 	if e.Host != "" {
 		u.add(of)
@@ -77,7 +85,7 @@ func (u *EgressUse) add(of EgressHost) {
 		return
 	}
 	h := &u.Hosts[i]
-	h.Connections, h.Failed, h.Refused = h.Connections+of.Connections, h.Failed+of.Failed, h.Refused+of.Refused
+	h.Connections, h.Failed, h.Refused, h.Cut = h.Connections+of.Connections, h.Failed+of.Failed, h.Refused+of.Refused, h.Cut+of.Cut
 	h.Sent, h.Received = h.Sent+of.Sent, h.Received+of.Received
 }
 
@@ -86,9 +94,9 @@ func (u *EgressUse) Add(more *EgressUse) {
 	if more == nil {
 		return
 	}
-	u.Connections, u.Failed, u.Refused = u.Connections+more.Connections, u.Failed+more.Failed, u.Refused+more.Refused
+	u.Connections, u.Failed, u.Refused, u.Cut = u.Connections+more.Connections, u.Failed+more.Failed, u.Refused+more.Refused, u.Cut+more.Cut
 	u.Sent, u.Received = u.Sent+more.Sent, u.Received+more.Received
-	u.LastRefused = cmp.Or(more.LastRefused, u.LastRefused)
+	u.LastRefused, u.LastCut = cmp.Or(more.LastRefused, u.LastRefused), cmp.Or(more.LastCut, u.LastCut)
 	for _, h := range more.Hosts {
 		u.add(h)
 	}
@@ -108,13 +116,19 @@ func (u *EgressUse) Text() string {
 		if h.Refused > 0 {
 			parts = append(parts, fmt.Sprintf("%s refused %d times", at, h.Refused))
 		}
+		if h.Cut > 0 {
+			parts = append(parts, fmt.Sprintf("%s cut %d times", at, h.Cut))
+		}
 	}
-	text := fmt.Sprintf("%d connections, %d failed, %d refused", u.Connections, u.Failed, u.Refused)
+	text := fmt.Sprintf("%d connections, %d failed, %d refused, %d cut", u.Connections, u.Failed, u.Refused, u.Cut)
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}
 	if u.LastRefused != "" {
 		text += "; last refusal: " + u.LastRefused
+	}
+	if u.LastCut != "" {
+		text += "; last cut: " + u.LastCut
 	}
 	return text
 }

@@ -985,6 +985,7 @@ type EarlierDecision struct {
 // EgressHost defines model for EgressHost.
 type EgressHost struct {
 	Connections   *int64 `json:"connections,omitempty"`
+	Cut           *int64 `json:"cut,omitempty"`
 	Failed        *int64 `json:"failed,omitempty"`
 	Host          string `json:"host"`
 	Port          int32  `json:"port"`
@@ -996,8 +997,10 @@ type EgressHost struct {
 // EgressUse defines model for EgressUse.
 type EgressUse struct {
 	Connections   int64         `json:"connections"`
+	Cut           *int64        `json:"cut,omitempty"`
 	Failed        *int64        `json:"failed,omitempty"`
 	Hosts         *[]EgressHost `json:"hosts,omitempty"`
+	LastCut       *string       `json:"last_cut,omitempty"`
 	LastRefused   *string       `json:"last_refused,omitempty"`
 	ReceivedBytes *int64        `json:"received_bytes,omitempty"`
 	Refused       *int64        `json:"refused,omitempty"`

@@ -108,6 +108,9 @@ func TestCommandsReachWhatIsListedFromAHostWithoutAWayOut(t *testing.T) {
 	if out := e2e.OK(t, "session", "show", id); !strings.Contains(out, "localhost:"+listed) || !strings.Contains(out, "refused") {
 		t.Errorf("shown is %s", out)
 	}
+	e2e.Until(t, "the strangers to be on record", func() (bool, error) {
+		return strings.Contains(e2e.OK(t, "audit", "list", "--session", id), "egress.ask"), nil
+	})
 	if n := z.datagrams(); n != sent {
 		t.Errorf("the host sent %d packets of UDP, such as questions to a name server", n-sent)
 	}

@@ -1926,6 +1926,8 @@ export interface components {
             /** Format: int64 */
             connections?: number;
             /** Format: int64 */
+            cut?: number;
+            /** Format: int64 */
             failed?: number;
             host: string;
             /** Format: int32 */
@@ -1941,8 +1943,11 @@ export interface components {
             /** Format: int64 */
             connections: number;
             /** Format: int64 */
+            cut?: number;
+            /** Format: int64 */
             failed?: number;
             hosts?: components["schemas"]["EgressHost"][] | null;
+            last_cut?: string;
             last_refused?: string;
             /** Format: int64 */
             received_bytes?: number;
