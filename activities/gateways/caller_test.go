@@ -192,3 +192,29 @@ func TestOneQuestionIsAboutSeveralConnections(t *testing.T) {
 		}
 	}
 }
+
+// The question grows with the connections, and Linux bounds an argument of a program to 128 KiB.
+func TestAQuestionAboutManyConnectionsIsAnswered(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	dir := t.TempDir()
+	mine, port := dialler(t, l, 0)
+	begun(t, dir, "app-server-1", mine, startOf(t, mine))
+	var ports []string
+	for n := range 63 {
+		ports = append(ports, strconv.Itoa(1+n))
+	}
+	got := allWhose(t, l, append(ports, port), dir)
+	for i, said := range got[:63] {
+		if !strings.Contains(said, "no program") {
+			t.Errorf("connection %d: %s", i, said)
+		}
+	}
+	if got[63] != "session" {
+		t.Errorf("a program of the session: %s", got[63])
+	}
+}

@@ -12,15 +12,15 @@ import (
 const (
 	// questionsAtOnce bounds the calls of Options.Callers: one that is slow keeps nobody waiting.
 	questionsAtOnce = 2
-	// mostTogether bounds the connections of one question.
-	mostTogether = 256
+	// mostTogether bounds the connections of one question, which is an argument of a program on the host.
+	mostTogether = 64
 	// afterStrangers is the pause after a question that found only connections of strangers, so that
 	// they cannot have the worker ask all the time.
 	afterStrangers = 100 * time.Millisecond
 )
 
 // A checker asks whose connections are. All connections that wait are in the next question, so that
-// strangers who connect again and again do not keep a connection of the session waiting.
+// strangers who connect again and again keep a connection of the session waiting for a few questions only.
 type checker struct {
 	ask      func(context.Context, []string) []error // nil: nobody is a stranger
 	ctx      context.Context

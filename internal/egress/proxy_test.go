@@ -284,7 +284,7 @@ func TestStrangersAreRefusedBeforeTheirRequestIsRead(t *testing.T) {
 // that are under way and for one more, however many strangers there are.
 func TestStrangersDoNotKeepTheSessionsProgramsWaiting(t *testing.T) {
 	t.Parallel()
-	const strangers = 100
+	const strangers = 60
 	var (
 		mu        sync.Mutex
 		mine      string
