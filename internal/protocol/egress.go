@@ -120,7 +120,10 @@ func (u *EgressUse) Text() string {
 			parts = append(parts, fmt.Sprintf("%s cut %d times", at, h.Cut))
 		}
 	}
-	text := fmt.Sprintf("%d connections, %d failed, %d refused, %d cut", u.Connections, u.Failed, u.Refused, u.Cut)
+	text := fmt.Sprintf("%d connections, %d failed, %d refused", u.Connections, u.Failed, u.Refused)
+	if u.Cut > 0 {
+		text += fmt.Sprintf(", %d cut", u.Cut)
+	}
 	if len(parts) > 0 {
 		text += ": " + strings.Join(parts, ", ")
 	}
