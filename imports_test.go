@@ -245,7 +245,7 @@ var floors = []floor{
 		"term":     {"core"},
 		"view":     {"core", "show", "term"},
 		"live":     {"core", "conn", "show"},
-		"inbox":    {"core", "show", "term"},
+		"inbox":    {"core", "show", "term", "view"},
 		"start":    {"core", "conn"},
 		"approval": {"core", "conn", "show", "live", "signkey", "term", "inbox"},
 		"session":  {"core", "conn", "show", "live", "start", "approval", "view"},

@@ -329,6 +329,37 @@ func TestTheTranscriptStandsBesideTheCardWhereThereIsRoom(t *testing.T) {
 	d.sees("x         decline it and say why")
 }
 
+// The unfinished items of sub-agents are below the transcript, each with the name of its sub-agent,
+// until they are finished or the turn ends.
+func TestTheTranscriptShowsWhatSubAgentsAreDoing(t *testing.T) {
+	d := at(t, item("b.1", time.Hour, "make"))
+	d.m.Update(tea.WindowSizeMsg{Width: 160, Height: 40})
+	scout, clerk := &protocol.Agent{Thread: "t-1", Name: "scout"}, &protocol.Agent{Thread: "t-2", Name: "clerk"}
+	says := func(kind protocol.EntryType, item, text string, of *protocol.Agent) {
+		d.m.Update(heard{"b", api.Event{Kind: api.KindDelta, Delta: &protocol.Delta{Type: kind, Item: item, Text: text, Command: "make test", Agent: of}}})
+	}
+	ends := func(e protocol.Entry) { d.m.Update(heard{"b", api.Event{Kind: api.KindEntry, Entry: &e}}) }
+	gone := func(words ...string) {
+		t.Helper()
+		for _, word := range words {
+			if screen := d.screen(); strings.Contains(screen, word) {
+				t.Errorf("there is %q on\n%s", word, screen)
+			}
+		}
+	}
+	says(protocol.EntryAssistant, "m", "I wait for the scout", nil)
+	says(protocol.EntryCommand, "c", "line 1\nline 2\x1b[2J\n", scout)
+	says(protocol.EntryAssistant, "m", "It is my own item m", clerk)
+	d.sees("│ I wait for the scout", "│ scout: $ make test", `│   line 2\x1b[2J`, "│ clerk:", "│   It is my own item m")
+	ends(protocol.Entry{Seq: 1, Type: protocol.EntryAssistant, Item: "m", Text: "It was my own item m", Agent: clerk})
+	d.sees("│ I wait for the scout", "│ scout: $ make test", "It was my own item m") // an item of the same id is not the session's
+	gone("It is my own")
+	says(protocol.EntryAssistant, "m2", "Next", clerk)
+	d.sees("│   Next")
+	ends(protocol.Entry{Seq: 2, Type: protocol.EntryState, Status: "interrupted", Text: "turn interrupted"})
+	gone("scout: $", "Next", "I wait")
+}
+
 func TestAnEmptyInboxSaysSo(t *testing.T) {
 	d := at(t)
 	d.sees("no approvals wait for a decision", "q leave")

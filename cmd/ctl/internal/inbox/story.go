@@ -6,6 +6,7 @@ import (
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/cmd/ctl/internal/term"
+	"fairlead.dev/fairlead/cmd/ctl/internal/view"
 	"fairlead.dev/fairlead/internal/api"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -20,6 +21,7 @@ type story struct {
 	counts  []int       // how many lines each entry has
 	saying  strings.Builder
 	item    string // whose text saying has
+	agents  view.Agents
 }
 
 // take takes an event of the session; one of another session comes too late.
@@ -38,9 +40,15 @@ func (s *story) take(h heard) {
 }
 
 func (s *story) entry(e protocol.Entry) {
-	if e.Item == s.item {
+	switch {
+	case e.Agent != nil:
+		s.agents.Entry(e)
+	case e.Item != "" && e.Item == s.item:
 		s.saying.Reset()
 		s.item = ""
+	case e.Type == protocol.EntryState && turnEnds[e.Status]:
+		s.saying.Reset()
+		s.item, s.agents = "", nil // an item without an end has no entry
 	}
 	var lines []term.Line
 	for _, line := range core.Styled(false, func(p *core.Printer) { (&show.Renderer{P: p}).Entry(e) }) {
@@ -53,7 +61,11 @@ func (s *story) entry(e protocol.Entry) {
 }
 
 func (s *story) delta(d protocol.Delta) {
-	if d.Agent != nil || d.Type != protocol.EntryAssistant && d.Type != protocol.EntryCommand {
+	if d.Agent != nil {
+		s.agents.Delta(d)
+		return
+	}
+	if d.Type != protocol.EntryAssistant && d.Type != protocol.EntryCommand {
 		return
 	}
 	if s.item != d.Item {
@@ -65,12 +77,15 @@ func (s *story) delta(d protocol.Delta) {
 	}
 }
 
-// last returns the last rows of the story.
+// turnEnds are the states of a turn that has ended.
+var turnEnds = map[string]bool{"completed": true, "interrupted": true, "failed": true, "unknown": true}
+
+// last returns the last rows of the story: what is finished, then what is in progress.
 func (s *story) last(width, rows int) []term.Line {
 	all := s.lines[max(len(s.lines)-rows, 0):]
 	if s.item != "" {
 		all = append(all[:len(all):len(all)], term.Lines(core.Dim, "", s.saying.String())...)
 	}
-	wrapped := term.Wrap(all, width)
+	wrapped := append(term.Wrap(all, width), s.agents.Pane(width)...)
 	return wrapped[max(len(wrapped)-rows, 0):]
 }

@@ -16,17 +16,18 @@ const (
 	keepAgents = 32
 )
 
-// agents are the sub-agents with an unfinished message or command, in the order in which those began.
-// The pane shows the end of each. An item is printed when it is finished, because pieces of several
+// Agents are the sub-agents with an unfinished message or command, in the order in which those began.
+// A pane shows the end of each. An item is printed when it is finished, because pieces of several
 // would mix.
-type agents []*agent
+type Agents []*agent
 
 type agent struct {
 	thread, name string
 	running      // line is empty for a message
 }
 
-func (all *agents) delta(d protocol.Delta) {
+// Delta takes a piece of an item of a sub-agent.
+func (all *Agents) Delta(d protocol.Delta) {
 	if d.Type != protocol.EntryAssistant && d.Type != protocol.EntryCommand {
 		return
 	}
@@ -49,13 +50,13 @@ func (all *agents) delta(d protocol.Delta) {
 	(*all)[i].add(d.Text)
 }
 
-// entry takes an item that is finished.
-func (all *agents) entry(e protocol.Entry) {
+// Entry takes an item of a sub-agent that is finished.
+func (all *Agents) Entry(e protocol.Entry) {
 	*all = slices.DeleteFunc(*all, func(a *agent) bool { return a.thread == e.Agent.Thread && a.item == e.Item })
 }
 
-// pane returns two lines for each of the first sub-agents: whose item it is, and its end.
-func (all agents) pane(width int) (lines []term.Line) {
+// Pane returns two lines for each of the first sub-agents: whose item it is, and its end.
+func (all Agents) Pane(width int) (lines []term.Line) {
 	for _, a := range all[:min(len(all), mostAgents)] {
 		head := core.OneLine(a.name, 40) + ":"
 		if a.line != "" {

@@ -34,7 +34,7 @@ type Conversation struct {
 
 	message streamed // of the agent, not yet printed
 	command *running
-	agents  agents
+	agents  Agents
 	step    string // of the plan that is in progress
 	planned string // how many steps are done
 
@@ -162,7 +162,7 @@ func (c *Conversation) Silent() { c.silent = true }
 
 func (c *Conversation) delta(d protocol.Delta) {
 	if d.Agent != nil {
-		c.agents.delta(d)
+		c.agents.Delta(d)
 		return
 	}
 	switch d.Type {
@@ -192,7 +192,7 @@ func (c *Conversation) say(text string) {
 
 func (c *Conversation) entry(e protocol.Entry) {
 	if e.Agent != nil {
-		c.agents.entry(e)
+		c.agents.Entry(e)
 		c.print.Entry(e)
 		return
 	}

@@ -28,7 +28,7 @@ func (c *Conversation) Pane(now time.Time, width int) (all []term.Line) {
 		all = append(all, term.Line{Style: core.Cyan, Text: term.Fit("$ "+core.OneLine(c.command.line, 4*width), width)})
 		all = append(all, tail(c.command.tail, core.Dim, "  ", c.command.lines, mostOutput, width)...)
 	}
-	all = append(all, c.agents.pane(width)...)
+	all = append(all, c.agents.Pane(width)...)
 	return append(all, term.Line{Style: core.Dim, Text: term.Fit(c.status(now), width)})
 }
 
