@@ -19,7 +19,8 @@ import (
 // into the running turn. If codex takes an already written message into such a turn, it
 // answers with that turn's id, and the turn belongs to the message.
 
-// anotherGrace is how long a pump waits for codex to begin another turn.
+// anotherGrace is how long a pump waits after a turn's end: for codex to begin another turn, or to
+// say what became of the MCP servers that it has begun to start.
 const anotherGrace = time.Second
 
 // foreignBegins makes id the running turn. It records nothing yet: codex may announce a
@@ -103,6 +104,12 @@ func (t *turns) ofNextTurn(msg *wire.Message) bool {
 
 func (t *turns) mayBeginAnother() bool {
 	return t.st.Restless && t.st.TurnID == "" && t.end.Status != "interrupted" && t.now-t.endedAt < anotherGrace
+}
+
+// awaitsServers reports whether codex may be about to say that an MCP server has failed.
+// Otherwise nobody reads that before the next turn.
+func (t *turns) awaitsServers() bool {
+	return len(t.noticed.starting) > 0 && t.now-t.endedAt < anotherGrace
 }
 
 // foreignNews reports whether the workflow has yet to learn of a turn that certainly

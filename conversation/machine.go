@@ -245,7 +245,7 @@ func (m *machine) expire() {
 func (m *machine) verdict() {
 	switch {
 	case m.turns.end != nil:
-		if m.delivery.cleaned() && m.delivery.ascertained() && !m.turns.mayBeginAnother() || m.canceled || m.now-m.turns.endedAt >= cleanGrace {
+		if m.delivery.cleaned() && m.delivery.ascertained() && !m.turns.mayBeginAnother() && !m.turns.awaitsServers() || m.canceled || m.now-m.turns.endedAt >= cleanGrace {
 			m.finish(TurnEnded)
 		}
 	case m.reason != "":

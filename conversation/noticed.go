@@ -59,6 +59,9 @@ type Noticed struct {
 type noticed struct {
 	*core
 	items *items
+	// starting are the MCP servers of the session's thread whose start this pump has read,
+	// and not yet what became of it.
+	starting []string
 }
 
 // told sets the newest notices to a changed copy.
@@ -148,6 +151,7 @@ func (n *noticed) serverStatus(p json.RawMessage) {
 	s := protocol.MCPServer{Name: n.cut(in.Name, maxServerName), Status: n.cut(in.Status, maxServerName), Error: n.cut(in.Error, maxServerError)}
 	if n.st.ours(in.Notice) {
 		n.told(func(now *protocol.Notices) { now.MCPServers = withServer(now.MCPServers, s) })
+		n.starts(s)
 	}
 	if s.Status == "starting" || slices.Contains(n.st.Notices.Servers, s) || s.Status == "ready" && !n.st.ours(in.Notice) {
 		return
@@ -169,6 +173,13 @@ func (n *noticed) serverStatus(p json.RawMessage) {
 	setData(&e, "server", s.Name)
 	setData(&e, "reason", n.cut(in.Reason, maxNoticeWord))
 	n.report(in.Notice, e)
+}
+
+func (n *noticed) starts(s protocol.MCPServer) {
+	n.starting = slices.DeleteFunc(n.starting, func(name string) bool { return name == s.Name })
+	if s.Status == "starting" && len(n.starting) < protocol.MaxMCPServers {
+		n.starting = append(n.starting, s.Name)
+	}
 }
 
 // withServer returns a list with s, without its older state and without the oldest over the

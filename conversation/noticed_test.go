@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -159,6 +160,29 @@ func TestAnActivityNamesItsSubAgent(t *testing.T) {
 	if agents := s.m.st.Agents; len(agents) != 1 {
 		t.Errorf("sub-agents %+v", agents)
 	}
+}
+
+// A pump waits after a turn's end, but not for long, for what becomes of an MCP server that codex
+// has begun to start: the turn may be shorter than the start.
+func TestAServerThatFailsSoonAfterTheTurnIsOnRecord(t *testing.T) {
+	s := perform(t, PumpInput{State: running()}, Options{})
+	s.hear(serverLine("broken", "starting", ""), serverLine("desk", "starting", ""), serverLine("desk", "ready", ""), turnDone("completed", ""))
+	s.attached()
+	s.hear(serverLine("broken", "failed", "no such file"))
+	r := s.result(TurnEnded)
+	if got, want := s.sink.of(protocol.EntryMCPServer), []string{"mcp_server ready: MCP server desk is ready", "mcp_server failed: MCP server broken failed to start: no such file"}; !slices.Equal(got, want) {
+		t.Errorf("entries %q, want %q", got, want)
+	}
+	if n := r.State.Notices.Newest; n == nil || len(n.MCPServers) != 2 || n.MCPServers[0].Status != "failed" {
+		t.Errorf("the newest notices are %+v", n)
+	}
+
+	s = perform(t, PumpInput{State: running()}, Options{})
+	s.hear(serverLine("slow", "starting", ""), turnDone("completed", ""))
+	s.wait(anotherGrace - time.Millisecond)
+	s.attached()
+	s.wait(time.Millisecond)
+	s.result(TurnEnded)
 }
 
 // Secrets in reports are hidden before they reach an entry, a viewer or the state.
