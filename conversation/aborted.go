@@ -13,6 +13,9 @@ import (
 //	<turn_aborted>
 //	The user interrupted the previous turn on purpose. …
 //	</turn_aborted>
+//
+// From 0.125 to 0.169 the message is in the rollout and in what the model gets. On the wire it
+// is neither an item nor part of a thread that is read (measured).
 
 // abortMark returns what codex says in such a message. Text beside the element is a
 // person's, so it makes the message another one.

@@ -50,6 +50,7 @@ var behaviours = []behaviour{
 	{"a turn, its entries and its approvals have times", turnHasTimes},
 	{"recorded conversation happens again", recordedConversationStillHappens},
 	{"reports plans, servers, hooks, reroutes and sub-agents", reportsBesideTheItems},
+	{"sub-agents that the model names are told apart", subAgentsHaveNames},
 	{"bears in its messages what the table of versions says", messagesBearWhatTheTableSays},
 	{"asks for safe commands, too, where they are to leave the sandbox", asksForSafeCommands},
 	{"asks for what it may not do, command or change, under each policy and sandbox", asksUnderEachPolicyAndSandbox},

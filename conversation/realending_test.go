@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"strings"
@@ -50,6 +51,9 @@ rules:
 	}
 	if len(got) != 1 || got[0].Status != "interrupted" || !strings.HasPrefix(got[0].Text, text) || len(got[0].Text) != saying() {
 		t.Fatalf("on record: %+v, streamed %d bytes", got, saying())
+	}
+	if bytes.Contains(k.p.bytes(), []byte("<turn_aborted>")) {
+		t.Error("codex says by now that a turn was aborted in a message, too: record it")
 	}
 	// What both pumps heard of the message is the turn's final text, once.
 	if r.Turn.FinalText != got[0].Text || r.Turn.FinalTruncated {

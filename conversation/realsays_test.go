@@ -14,7 +14,7 @@ import (
 )
 
 // The recordings says-VERSION.jsonl have each kind of report beside the items, and a
-// sub-agent. says-VERSION.entries.jsonl and says-VERSION.md are what must become of them.
+// sub-agent. says-VERSION.* are what must become of them.
 
 const saysScript = `
 rules:
@@ -110,36 +110,34 @@ func saysAll(t *testing.T, entries []protocol.Entry) {
 
 func TestReplayOfEveryVersionSaysAll(t *testing.T) {
 	for _, v := range published() {
-		sink := newKeeper()
-		r := newReplayer(loadRecording(t, "says-"+v+".jsonl"), eager)
-		l := &leader{state: PumpState{Cursor: protocol.Cursor{Incarnation: 1}}, spec: ThreadSpec{CWD: "/srv/work", Sandbox: "workspace-write", ApprovalPolicy: "on-request", Model: functions}}
-		k := *noKnife
-		l.pump = func(in PumpInput) (PumpResult, error) { return attempts(r, in, sink, &k) }
-		if err := l.lead([]string{"do it all"}); err != nil {
-			t.Fatalf("%s: %v", v, err)
-		}
-		saysAll(t, sink.entries)
+		name := "says-" + v
+		entries, deltas := replayOf(t, name)
+		saysAll(t, entries)
 		output := false
-		for _, d := range sink.deltas {
+		for _, d := range deltas {
 			output = output || d.Type == protocol.EntryCommand && strings.Contains(d.Text, "line ")
 		}
 		if !output {
 			t.Errorf("%s: no output of a command before its end", v)
 		}
-		for name, got := range map[string][]byte{"says-" + v + ".entries.jsonl": JSONLines(sink.entries), "says-" + v + ".md": Markdown("Session a", sink.entries)} {
-			file := filepath.Join("testdata", name)
-			if *update {
-				if err := os.WriteFile(file, got, 0o644); err != nil {
-					t.Fatal(err)
-				}
-			}
-			want, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !bytes.Equal(got, want) {
-				t.Errorf("%s is\n%s, want\n%s", name, got, want)
-			}
+		goldens(t, name, entries)
+	}
+}
+
+// golden compares bytes with a file of testdata, or renews it.
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	file := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
 		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s, want\n%s", name, got, want)
 	}
 }
