@@ -111,6 +111,7 @@ rest: tools versions build ## further tests of promises, which CI runs after mak
 	$(TESTED) -run "$$rest" -skip "$$rigs" $$packages
 
 rigs: tools versions build ## what make test and make rest leave out: the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; further hosts, versions and storms; and hostexec on every shell, with crowds of 200 sessions
+	sh deploy/platforms.sh darwin-arm64
 	@$(HOME_OF_TESTS); $(GO) run ./internal/lab/longtests run rigs; \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 45m ./internal/lab/faults; \
 	$(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -timeout 60m ./hostexec -every-shell

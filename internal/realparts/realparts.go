@@ -8,6 +8,7 @@ package realparts
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -60,7 +61,11 @@ func CodexVersion(t testing.TB, version string) string {
 func CodexPlatform(t testing.TB, platform string) string {
 	t.Helper()
 	dir := Path(t, ".tools", "codex-platforms", platform)
-	need(t, filepath.Join(dir, "bin", "codex"), "make versions")
+	how := "make versions"
+	if strings.HasPrefix(platform, "darwin-") {
+		how = "make platforms PLATFORMS=" + platform
+	}
+	need(t, filepath.Join(dir, "bin", "codex"), how)
 	return dir
 }
 
