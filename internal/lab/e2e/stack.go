@@ -64,7 +64,7 @@ func run(m *testing.M, config string, prepare func() error) (code int, err error
 		return 1, err
 	}
 	defer Issuer.Close()
-	if Lab, err = lab.New(ctx, lab.Options{Repo: Repo, Script: script, Config: "limits: {watch: 1s}\nseeds: {token_endpoint: \"" + Issuer.TokenEndpoint() + "\"}\n" + config}); err != nil {
+	if Lab, err = lab.New(ctx, lab.Options{Repo: Repo, Script: script, Config: fmt.Sprintf("limits: {watch: 1s}\nseeds: {token_endpoint: %q, usage_endpoint: %q}\n%s", Issuer.TokenEndpoint(), Issuer.UsageEndpoint(), config)}); err != nil {
 		return 1, err
 	}
 	watch := lab.WatchProcesses(Lab.Token)
