@@ -60,7 +60,11 @@ func markdownEntry(b *bytes.Buffer, e protocol.Entry) {
 			fmt.Fprintf(b, "- [%s] %s\n", planMark(s.Status), line1(s.Text))
 		}
 	default:
-		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(string(e.Type)), escape.Text(e.Text), factsOf(e.Data))
+		what := string(e.Type)
+		if e.Tool != "" {
+			what += " " + e.Tool
+		}
+		fmt.Fprintf(b, "\n*%s: %s%s*\n", line1(what), escape.Text(e.Text), factsOf(e.Data))
 	}
 }
 

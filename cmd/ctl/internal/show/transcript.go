@@ -265,6 +265,12 @@ func (r *Renderer) entry(e protocol.Entry) {
 		p.Printf("%s\n", p.Paint(core.Dim, "· "+text))
 	case protocol.EntryItem:
 		p.Printf("%s %s\n", p.Paint(core.Dim, "· item "+core.Clean(e.Data["type"])), text)
+	case protocol.EntryTool:
+		name := "tool " + core.OneLine(e.Tool, 200)
+		if text != "" {
+			name += ":"
+		}
+		p.Printf("%s\n", strings.TrimSpace(p.Paint(core.Dim, strings.TrimSpace(name))+" "+text))
 	default:
 		p.Printf("%s %s\n", p.Paint(core.Dim, string(e.Type)), text)
 	}
