@@ -103,12 +103,12 @@ LISTED = $$($(GO) run ./internal/lab/longtests
 TESTED := $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m
 test: tools versions build lint ## every promise on real parts, with a storm of faults; make rest has further tests of them, make rigs further hosts, versions and faults
 	@$(HOME_OF_TESTS); set +x; packages=$$($(GO) list ./...); rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
-	$(TESTED) -skip "$(RIGS)|$$rest|$$rigs" $(LONG) $$packages; \
-	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
+	$(TESTED) -skip "$(RIGS)|$$rest|$$rigs" $(LONG) $$packages
 
-rest: tools versions build ## further tests of promises, which CI runs after make test
+rest: tools versions build ## further tests of promises, and those of bin/devserver; CI runs them after make test
 	@$(HOME_OF_TESTS); set +x; packages="$(LISTED) packages rest)"; rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
-	$(TESTED) -run "$$rest" -skip "$$rigs" $$packages
+	$(TESTED) -run "$$rest" -skip "$$rigs" $$packages; \
+	(cd deploy/devserver && GOFLAGS="$(filter-out -trimpath,$(GOFLAGS))" $(GO) test -count=1 -vet=off $(PLAINLY) -timeout 10m ./...)
 
 rigs: tools versions build ## what make test and make rest leave out: the short form of faults, on sessions, seeds, snapshots and in a storm, with a fixed seed; further hosts, versions and storms; and hostexec on every shell, with crowds of 200 sessions
 	sh deploy/platforms.sh darwin-arm64
