@@ -107,9 +107,9 @@ func TestATokenOfWhichTheStoreHasALaterLoginIsNotUsed(t *testing.T) {
 	}
 }
 
-// A later generation that cannot be read may be the one that was made from the seed's login. Then
-// that login is neither planted nor refreshed, unless a person says so. What codex has made of it on a
-// host stays.
+// A later generation that cannot be read may have been made from the seed's login. The login is then
+// neither planted nor refreshed, unless a person says so. A login that codex has made from it on a host
+// stays there.
 func TestALoginIsNotUsedWhileALaterOneCannotBeRead(t *testing.T) {
 	r := newRefreshed(t)
 	first := r.in.Seed

@@ -13,10 +13,10 @@ import (
 // strangersEvery is how often, at most, requests of strangers become a record of a session.
 const strangersEvery = time.Minute
 
-// strangers bounds what those who ask the gateway of a session, and have no right to, can write into the
-// worker's log and into the audit record: one line a minute, which has the number of the requests. The
-// first request is told at once. The others are told with the first one after the minute, or when
-// the Gate closes.
+// strangers counts the refused requests to the gateway of a session. It bounds what they add to the
+// worker's log and to the audit record: one record a minute, which has the number of the requests. The
+// first request is recorded at once. The others are recorded with the first one after the minute, or
+// when the Gate closes.
 type strangers struct {
 	verb, what string // of the record
 	host       string
@@ -52,8 +52,8 @@ func (s *strangers) rest(session string, now time.Time) (r audit.Record, due boo
 	return s.take(session, now), true
 }
 
-// Strangers to the model, who have no valid token, and outsiders, who ask for the way out and are none of
-// the session's programs.
+// strangersOf returns two counters for a host. The first counts requests to the model without a valid
+// token. The second counts requests for the way out by programs that are not the session's.
 func strangersOf(host string) (model, egress strangers) {
 	return strangers{host: host, verb: audit.ModelAsk, what: "requests to the model gateway without a valid token"},
 		strangers{host: host, verb: audit.EgressAsk, what: "requests for the way out of the session's programs by others"}

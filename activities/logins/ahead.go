@@ -18,8 +18,8 @@ import (
 // hintRestored says what to do about a seed that the store has newer logins of.
 const hintRestored = "if Temporal's database was restored to an earlier point, `ctl recover` shows what the store has, and `ctl recover --yes` adopts it"
 
-// lookAhead returns what the store has of a seed beyond the generation ref. b is the content of that
-// generation.
+// lookAhead returns the generations that the store has of a seed after the generation ref, whose content
+// is b. Doubts from before settled do not count.
 func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle, settled time.Time) (seeds.Ahead, error) {
 	ahead, err := seeds.LookAhead(ctx, s.Store, seeds.Ref{Name: ref.Name, Generation: ref.Generation, Blob: ref.Blob}, b, settled)
 	if err != nil {
@@ -28,7 +28,8 @@ func lookAhead(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds
 	return ahead, nil
 }
 
-// lookForDoubt is lookAhead without the doubts about which the seed says that a person has ended them.
+// lookForDoubt calls lookAhead. If there is a doubt, it asks the seed when a person last settled one, and
+// leaves out the doubts from before that time.
 func lookForDoubt(ctx context.Context, s *site.Site, ref protocol.SeedRef, b *seeds.Bundle) (seeds.Ahead, error) {
 	ahead, err := lookAhead(ctx, s, ref, b, time.Time{})
 	if err != nil || ahead.Doubt == "" || s.Ask == nil {
@@ -72,7 +73,7 @@ func CheckNewest(ctx context.Context, s *site.Site, h hostexec.Host, codexHome s
 		Err: fmt.Errorf("seed %s is at generation %d, and %s", ref.Name, ref.Generation, behind(ahead, ref.Generation))}
 }
 
-// behind says what the store has beyond a generation.
+// behind describes what the store has after a generation, for an error.
 func behind(ahead seeds.Ahead, generation int64) string {
 	if ahead.Doubt != "" {
 		return "a later login may exist: " + ahead.Doubt

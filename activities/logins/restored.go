@@ -105,8 +105,8 @@ func recoverOne(ctx context.Context, s *site.Site, name string, look bool) (prot
 	return row, nil
 }
 
-// compareWithStore compares the seed's generation with the store. It writes to row what people are
-// told, and to adopt what the seed is told.
+// compareWithStore compares the seed's generation with the store. It fills row, which ctl shows, and
+// adopt, which is sent to the seed's workflow.
 func compareWithStore(ctx context.Context, s *site.Site, now inquiry.SeedNow, row *protocol.RecoveredSeed, adopt *inquiry.AdoptSeed) error {
 	doubt := func(reason, hint string) {
 		row.Suspect, row.Reason, row.Hint = true, reason, hint

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"strconv"
@@ -81,4 +82,13 @@ func CachedGoroutines(ctx context.Context, address string) (int, error) {
 		n += k
 	}
 	return n, nil
+}
+
+// FreeAddress returns an address of the loopback interface that nothing listens on.
+func FreeAddress() (string, error) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return ln.Addr().String(), ln.Close()
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"os"
 	"time"
 )
@@ -43,13 +42,4 @@ func (l *Lab) AwaitSuccessor(ctx context.Context, n, victim int) error {
 		}
 		return len(st.Workers) == n, nil
 	})
-}
-
-// FreeAddress returns an address of the loopback interface that nothing listens on.
-func FreeAddress() (string, error) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return ln.Addr().String(), ln.Close()
 }

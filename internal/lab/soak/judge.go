@@ -40,7 +40,7 @@ func (s *soak) judge(ctx context.Context, before weight, samples []weight) []*sc
 
 func (s *soak) judgeWork(ctx context.Context, r *scenario.Result) {
 	messages, commands := 0, 0
-	for _, w := range s.workers {
+	for _, w := range s.all {
 		messages, commands = messages+len(w.said), commands+w.approved
 		judge := s.judgeSteady
 		if w.frail {
@@ -50,7 +50,7 @@ func (s *soak) judgeWork(ctx context.Context, r *scenario.Result) {
 			r.Find(scenario.Wrong, "session %s: %v", w.id, err)
 		}
 	}
-	r.Note = fmt.Sprintf("%d sessions, %d messages, %d approved commands", len(s.workers), messages, commands)
+	r.Note = fmt.Sprintf("%d sessions, %d messages, %d approved commands", len(s.all), messages, commands)
 }
 
 // ranTimes begins what is expected of an answer to a command: how often it has run.
@@ -123,7 +123,7 @@ func (s *soak) transcript(ctx context.Context, w *worked) (said, answers []strin
 func (s *soak) judgeLeft(ctx context.Context, r *scenario.Result) {
 	var g errgroup.Group
 	g.SetLimit(8)
-	for _, w := range s.workers {
+	for _, w := range s.all {
 		g.Go(func() error {
 			return patient.For(ctx, "session "+w.id+" to close", func(ctx context.Context) error {
 				// The signal comes to nothing once the session has closed.
@@ -138,7 +138,7 @@ func (s *soak) judgeLeft(ctx context.Context, r *scenario.Result) {
 	var left []string
 	err := scenario.Again(ctx, "the host to be empty", func(context.Context) error {
 		left = nil
-		for _, w := range s.workers {
+		for _, w := range s.all {
 			for _, pid := range s.lab.CodexOf(w.id) {
 				left = append(left, fmt.Sprintf("codex of %s, %d", w.id, pid))
 			}

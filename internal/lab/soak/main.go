@@ -64,7 +64,7 @@ type soak struct {
 	root    string // of the host
 	metrics string // address of the first worker's
 	say     func(format string, args ...any)
-	workers []*worked // sessions at work
+	all     []*worked // the sessions
 }
 
 func try(ctx context.Context, o options) (err error) {

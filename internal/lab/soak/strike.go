@@ -209,8 +209,8 @@ func (s *soak) stopDatabase(ctx context.Context, _ *rand.Rand) error {
 
 // killCodex kills a codex that may die: see worked.frail. There may be none.
 func (s *soak) killCodex(_ context.Context, rng *rand.Rand) error {
-	for _, i := range rng.Perm(len(s.workers)) {
-		w := s.workers[i]
+	for _, i := range rng.Perm(len(s.all)) {
+		w := s.all[i]
 		if !w.frail {
 			continue
 		}

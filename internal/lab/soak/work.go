@@ -43,12 +43,12 @@ func (s *soak) planWork() (out []*worked) {
 // work lets all sessions work until the time is over, and strikes meanwhile. Turns that run then
 // are waited for. It returns what struck, in words.
 func (s *soak) work(ctx context.Context, began time.Time) (string, error) {
-	s.workers = s.planWork()
+	s.all = s.planWork()
 	end := began.Add(s.lasts)
 	striking, stop := context.WithCancel(ctx)
 	defer stop()
 	var g errgroup.Group
-	for i, w := range s.workers {
+	for i, w := range s.all {
 		g.Go(func() error {
 			// Sessions begin one after another: codex takes seconds of processor time to start.
 			scenario.Sleep(ctx, time.Duration(i)*s.lasts/6/time.Duration(s.sessions))
