@@ -11,7 +11,7 @@ TRIMPATH ?= -trimpath
 export GOFLAGS += $(TRIMPATH)
 LDFLAGS := -s -w -X fairlead.dev/fairlead/internal/version.Build=$(STAMP)
 
-.PHONY: all build tools versions platforms release image chart demo check c-compiler test rest rigs lint conformance schema faults fuzz fleet upgrade soak cluster bench record golden freeze clean
+.PHONY: all build tools versions platforms release image chart demo check race c-compiler test rest rigs lint conformance schema faults fuzz fleet upgrade soak cluster bench record golden freeze clean
 
 all: build
 
@@ -63,22 +63,31 @@ lint: ## vet, gofmt, staticcheck, workflowcheck
 #
 # Tests have a home of their own: codex and sshd start login shells, and what
 # somebody's rc files do (print, wait for a lock) must not decide what a test sees.
-HOME_OF_TESTS = set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; \
+HOME_OF_TESTS = set -e; home=$$(mktemp -d /var/tmp/fairlead-home-XXXXXX); trap 'rm -rf "$$home"' EXIT; $(IN_HOME)
+IN_HOME = \
 	export GOENV="$$($(GO) env GOENV)" GOCACHE="$$($(GO) env GOCACHE)" GOMODCACHE="$$($(GO) env GOMODCACHE)" GOPATH="$$($(GO) env GOPATH)"; \
 	export HOME="$$home" XDG_CONFIG_HOME= XDG_STATE_HOME= XDG_RUNTIME_DIR=; set -x
 
 # The end-to-end packages have no test that does without real parts. They are
 # left out, since linking them takes longer than most packages' tests. A package that
 # passed and has not changed since is not run again, as go test does; make test runs all.
-# lint has run vet, so go test does not.
+# For that their home has the same name each time: the result of a test that reads HOME is
+# kept for that value. lint has run vet, so go test does not.
 #
-# The tests of whole workflows run without the race detector: Temporal's test environment
-# runs one coroutine at a time, so that there is no race to find, and they take ten times
-# as long with it.
+# The packages of PLAIN run without the race detector. Temporal's test environment runs one
+# coroutine at a time, conversation is a state machine, and the tests of ctl start ctl some
+# hundred times: they take five to ten times as long with it. make race has it for them, too.
+PLAIN := conversation workflows cmd/ctl
+SAME_HOME = set -e; home="$$($(GO) env GOCACHE)/fairlead-home-$$(pwd | cksum | cut -d' ' -f1)"; rm -rf "$$home"; mkdir -p "$$home"; $(IN_HOME)
 SHORT := $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary skipped,output -- -short -vet=off -timeout 20m
 check: c-compiler lint ## lint, unit tests and replay with the race detector, to run while you work: no real parts, no network; needs cgo and a C compiler
-	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v -e /internal/lab/e2e -e '/workflows$$'); \
-	failed=0; $(SHORT) -race $$packages || failed=1; $(SHORT) ./workflows || failed=1; exit $$failed
+	@$(SAME_HOME); packages=$$($(GO) list ./... | grep -v -e /internal/lab/e2e $(PLAIN:%=-e 'fairlead/%$$') -e 'fairlead$$'); \
+	failed=0; $(SHORT) -race $$packages || failed=1; $(SHORT) . $(PLAIN:%=./%) || failed=1; exit $$failed
+
+# make race tests with the race detector what make check leaves out for its time.
+race: tools versions build c-compiler ## every package but the end-to-end tests, with the race detector and real parts, before a release; 20 minutes and more
+	@$(HOME_OF_TESTS); packages=$$($(GO) list ./... | grep -v /internal/lab/e2e); rigs="$(LISTED) pattern rigs)"; \
+	$(TESTED) -race -skip "$(RIGS)|$$rigs" $$packages
 
 c-compiler:
 	@test "$$($(GO) env CGO_ENABLED)" = 1 && command -v "$$($(GO) env CC | cut -d' ' -f1)" >/dev/null || \
@@ -87,8 +96,7 @@ c-compiler:
 # Three packages run at a time. With four, two cores are never idle, tests take longer, and whoever
 # polls uses more of the processor.
 # Packages are run in the order that they are named in: those that take longest go first, so
-# that none of them is left over for the end. go test runs a package once, although the list
-# of all packages names these again.
+# that none of them is left over for the end.
 E2E := ./internal/lab/e2e
 LONG := ./activities $(E2E)/docs $(E2E)/credentials ./hostexec $(E2E)/sessions $(E2E)/authority $(E2E)/console $(E2E)/fleet ./snapshots ./seeds $(E2E)/outages $(E2E)/approvals ./workflows ./conversation ./internal/lab/leak ./cmd/ctl $(E2E)/notify $(E2E)/slack $(E2E)/clients ./internal/lab/faults ./internal/lab/scriptedmodel ./internal/lab/fleet
 
@@ -102,8 +110,8 @@ RIGS := ^(TestFaultsAreSurvived|TestSeedsSurviveFaults|TestSnapshotsSurviveFault
 LISTED = $$($(GO) run ./internal/lab/longtests
 TESTED := $(GO) tool gotestsum --format pkgname-and-test-fails --hide-summary output -- -count=1 -vet=off $(PLAINLY) -p 3 -timeout 80m
 test: tools versions build lint ## every promise on real parts, with a storm of faults; make rest has further tests of them, make rigs further hosts, versions and faults
-	@$(HOME_OF_TESTS); set +x; packages=$$($(GO) list ./...); rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
-	$(TESTED) -skip "$(RIGS)|$$rest|$$rigs" $(LONG) $$packages
+	@$(HOME_OF_TESTS); set +x; packages="$(LISTED) left $(LONG))"; rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \
+	$(TESTED) -skip "$(RIGS)|$$rest|$$rigs" $$packages
 
 rest: tools versions build ## further tests of promises, and those of bin/devserver; CI runs them after make test
 	@$(HOME_OF_TESTS); set +x; packages="$(LISTED) packages rest)"; rest="$(LISTED) pattern rest)"; rigs="$(LISTED) pattern rigs)"; \

@@ -63,6 +63,9 @@ func TestOutputIsWholeWhoeverStoredIt(t *testing.T) {
 // A command that prints without end does not fill the store: only the newest output
 // is kept, with the offset at which it begins.
 func TestOnlyTheNewestOutputIsKept(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes to a store hundreds of times: slow with the race detector")
+	}
 	st := newStore(t)
 	const keep, piece, all = 10_000, 1000, 123_000
 	add := func(from, to int64) {

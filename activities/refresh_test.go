@@ -290,6 +290,9 @@ func (r *refreshed) child() *exec.Cmd {
 // If a refresh is killed at any step, the refresh token is never used twice and the
 // login is never called dead. The login is lost only if the answer was on its way.
 func TestAKilledRefreshIsTakenUpWhereItWas(t *testing.T) {
+	if testing.Short() {
+		t.Skip("kills a refresh at each of its steps")
+	}
 	kill := func(r *refreshed, cmd *exec.Cmd) {
 		r.t.Helper()
 		if err := cmd.Process.Kill(); err != nil {

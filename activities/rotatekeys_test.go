@@ -54,6 +54,9 @@ func newIdentity(t *testing.T) *age.X25519Identity {
 }
 
 func TestKeysAreRotatedWhileOthersWriteAndDelete(t *testing.T) {
+	if testing.Short() {
+		t.Skip("encrypts a whole store again and again: slow with the race detector")
+	}
 	v := vault{t, filepath.Join(t.TempDir(), "store")}
 	old, fresh := newIdentity(t), newIdentity(t)
 	before := v.open(old, old)

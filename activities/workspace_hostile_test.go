@@ -164,6 +164,9 @@ func TestAPushRunsNothingOfTheWorkFoldersOwnConfiguration(t *testing.T) {
 }
 
 func TestAPushGoesOnWhereHeadIs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs git some hundred times")
+	}
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
 	bare := filepath.Join(f.dir, "project.git")

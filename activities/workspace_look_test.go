@@ -187,6 +187,9 @@ ln -s /etc/passwd out/link; ln -s /etc folder; ln -s out/report.md inside`}})
 }
 
 func TestWorkIsPushedOnceWithTheCredentialsItCameWith(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs git some hundred times")
+	}
 	f := newForge(t)
 	b := newBed(t, readyHost(t))
 	in := b.inWorkspace("pushed", workspaces.Workspace{Repo: &workspaces.Repo{URL: f.url("project.git"), Token: b.token(f)}})

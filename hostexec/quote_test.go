@@ -51,6 +51,9 @@ func FuzzQuotedWordsArriveUnchanged(f *testing.F) {
 }
 
 func TestEveryCutOfALineRunsNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of shells")
+	}
 	dir := t.TempDir()
 	c := Command{Script: `echo x >>"$1/ran"; echo y`, Args: []string{dir}, Stdin: []byte("in")}
 	for _, line := range []string{streamLine("M", c), requestLine("M", c), onceLine("M", c)} {
@@ -88,6 +91,9 @@ func TestCommandsThatNoShellCanCarryAreRefused(t *testing.T) {
 }
 
 func TestFenceOrdersEpochs(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of shells")
+	}
 	for _, sh := range shells {
 		for _, tool := range []string{"flock", "symlink"} {
 			t.Run(sh[0]+"/"+tool, func(t *testing.T) {
@@ -175,6 +181,9 @@ func pathWithout(t *testing.T, without string) string {
 }
 
 func TestFenceLockExcludesAndSurvivesAKilledHolder(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of shells")
+	}
 	for _, tool := range []string{"flock", "symlink"} {
 		t.Run(tool, func(t *testing.T) {
 			dir := t.TempDir()

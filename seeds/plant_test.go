@@ -243,6 +243,9 @@ func TestPlantRefusesWhatItCannotKeep(t *testing.T) {
 }
 
 func TestWorkDirectoryWithACodexFolderIsNotTrusted(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs hundreds of shells")
+	}
 	everyHost(t, func(t *testing.T, g ground) {
 		for name, c := range map[string]struct {
 			script  string

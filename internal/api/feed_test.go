@@ -79,6 +79,9 @@ func (w *witness) follow(ctx context.Context, c *Client, session string, from in
 // has many viewers, connections that break at random bytes, and a pump that is attempted
 // twice, moves to another worker for a while, and comes back.
 func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("has a dozen viewers read everything: slow with the race detector")
+	}
 	const last = 210
 	b := serve(t, nil)
 	text := func(seq int64) string {
@@ -154,6 +157,9 @@ func TestViewersMissNothingAndSeeNothingTwice(t *testing.T) {
 
 // A viewer that does not read delays nobody. When it reads again, it gets everything.
 func TestSlowViewerHoldsUpNobodyAndLosesNothing(t *testing.T) {
+	if testing.Short() {
+		t.Skip("fills the buffers of a viewer: slow with the race detector")
+	}
 	const last = 2 * keepEntries
 	b := serve(t, nil)
 	long := strings.Repeat("x", 20<<10)

@@ -103,6 +103,9 @@ func TestTheSeedDecidesThePlanOfAStorm(t *testing.T) {
 
 // Whatever a restore must preserve, the judge of snapshots must compare.
 func TestTheJudgeOfWorkFoldersSeesEachChange(t *testing.T) {
+	if testing.Short() {
+		t.Skip("lists a work folder again and again: slow with the race detector")
+	}
 	root := t.TempDir()
 	s := newSnapRun(&rowRun{})
 	s.run = &run{host: &host{root: root}, id: "x", stage: &stage{}}

@@ -62,6 +62,9 @@ func TestTheWatchSeesWhatGoesFromAHost(t *testing.T) {
 
 // A copy made after the original was deleted does not justify the deletion.
 func TestOnlyAWholeSnapshotOfBeforeProvesWhatWent(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes many snapshots: slow with the race detector")
+	}
 	s := watched(t)
 	must(t, s.works())
 	id, err := age.GenerateX25519Identity()

@@ -5,6 +5,7 @@
 //
 //	go run ./internal/lab/longtests pattern LIST        prints the pattern for -run and -skip of go test
 //	go run ./internal/lab/longtests packages LIST       prints the packages
+//	go run ./internal/lab/longtests left [PACKAGE...]   prints the packages that have tests which no list names, these first
 //	go run ./internal/lab/longtests run LIST [PACKAGE]  runs the tests, and fails unless each of them passed
 //
 // LIST is rest or rigs.

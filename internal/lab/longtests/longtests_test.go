@@ -1,7 +1,6 @@
 package main
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -28,36 +27,30 @@ func both(t *testing.T) []longTest {
 // -skip does not know of packages, so a listed name must be that of one test alone.
 func TestEachTestOfTheListsIsThere(t *testing.T) {
 	all := both(t)
-	root := filepath.Join("..", "..", "..")
-	where := map[string][]string{} // packages by the name of a test
-	test := regexp.MustCompile(`(?m)^func (Test\w+)\(t \*testing\.T\)`)
-	err := filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case d.IsDir() && file != root && strings.HasPrefix(d.Name(), "."):
-			return filepath.SkipDir
-		case d.IsDir() || !strings.HasSuffix(file, "_test.go"):
-			return nil
-		}
-		text, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		dir, err := filepath.Rel(root, filepath.Dir(file))
-		for _, m := range test.FindAllSubmatch(text, -1) {
-			where[string(m[1])] = append(where[string(m[1])], dir)
-		}
-		return err
-	})
+	tests, err := testsBelow(filepath.Join("..", "..", ".."))
 	if err != nil {
 		t.Fatal(err)
+	}
+	where := map[string][]string{} // packages by the name of a test
+	for dir, names := range tests {
+		for _, name := range names {
+			where[name] = append(where[name], dir)
+		}
 	}
 	for _, l := range all {
 		name, _, _ := strings.Cut(l.Name, "/")
 		if got := where[name]; !slices.Equal(got, []string{l.Package}) {
 			t.Errorf("%s is a test of %q, want of %s alone", name, got, l.Package)
 		}
+	}
+}
+
+func TestAPackageWhoseTestsAreAllListedIsNotLeft(t *testing.T) {
+	tests := map[string][]string{"a": {"TestOne", "TestTwo"}, "b": {"TestThree"}, "c": {"TestFour"}, "d": {"TestFive"}, ".": {"TestSix"}}
+	listed := []longTest{{"a", "TestOne"}, {"b", "TestThree"}, {"c", "TestFour/sub"}}
+	got := left([]string{"./d", "./b", "./c"}, tests, listed)
+	if want := []string{"d", "c", ".", "a"}; !slices.Equal(got, want) {
+		t.Errorf("left are %q, want %q", got, want)
 	}
 }
 

@@ -23,8 +23,18 @@ func do(args []string) error {
 	if err != nil {
 		return err
 	}
+	if len(args) > 0 && args[0] == "left" {
+		tests, err := testsBelow(".")
+		if err != nil {
+			return err
+		}
+		for _, p := range left(args[1:], tests, append(all["rest"], all["rigs"]...)) {
+			fmt.Println("./" + p)
+		}
+		return nil
+	}
 	if len(args) < 2 || len(args) > 3 || len(args) == 3 && args[0] != "run" {
-		return errors.New("say pattern, packages or run, then rest or rigs, and for run perhaps a package")
+		return errors.New("say pattern, packages or run, then rest or rigs, and for run perhaps a package; or left, and the packages that go first")
 	}
 	list := all[args[1]]
 	if list == nil {
@@ -48,7 +58,7 @@ func do(args []string) error {
 		}
 		return run(list)
 	}
-	return fmt.Errorf("say pattern, packages or run, not %s", args[0])
+	return fmt.Errorf("say left, pattern, packages or run, not %s", args[0])
 }
 
 // packages returns the packages of tests, in the order of the list.
