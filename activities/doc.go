@@ -25,6 +25,7 @@
 //	places      a session's place on a host: prepare, start and stop codex, park, close, wipe
 //	pumps       conversations: the pump, the watch of a host, what a lost host had said
 //	hearing     tells pumps that their workflow calls, on a server that does not
+//	slots       the activity slots of a worker, by how long activities take
 //	gateways    the model gateway of a session, open while a pump talks
 //	workspaces  the content of a work folder: clone, restore, hooks, push, compare
 //	logins      seeds and logins: capture, save, refresh, recover

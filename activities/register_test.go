@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 
 	"fairlead.dev/fairlead/activities/site"
+	"fairlead.dev/fairlead/activities/slots"
 )
 
 // A registry records what is registered, and passes it on to a real worker, which
@@ -41,5 +42,10 @@ func TestEveryActivityIsRegisteredUnderANameOfItsOwn(t *testing.T) {
 	want := "CaptureSeed CheckHost CheckOldHosts CheckSnapshots ClaimStart CloseSession DeleteSeedBlobs FindEnded FindLeftovers FindSessions FindSilent ForgetLogin HoldBlobs MakeLogin ParkSession PinSnapshot PlanTest PrepareSession ProbeHosts ProvisionCodex PruneSnapshots PushWorkspace PutSeed RecordLost RecordNotes RecordResults RecoverSeed RecoverSeeds RefreshSeed RemoveLogin RotateKeys RunExec RunPump ScanHostKeys SendNotice StartItems StartServer StopServer TakeSnapshot TidyStore VerifySeed VerifySeeds WatchEvents WatchHost WipeLeftover WriteAudit"
 	if got := strings.Join(r.names, " "); got != want {
 		t.Errorf("registered %s, want %s", got, want)
+	}
+	for _, name := range slots.Long() {
+		if !slices.Contains(r.names, name) {
+			t.Errorf("%s has a class of slots, and is no activity", name)
+		}
 	}
 }

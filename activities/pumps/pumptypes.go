@@ -1,6 +1,7 @@
 package pumps
 
 import (
+	"slices"
 	"time"
 
 	"fairlead.dev/fairlead/activities/site"
@@ -86,4 +87,12 @@ type RecordNotesInput struct {
 type RecordNotesResult struct {
 	Seq     int64 `json:"seq"`
 	Audited int64 `json:"audited,omitempty"` // the newest audit record that is in the store
+}
+
+// Urgent reports whether the pump brings to codex what a person decided. It may then have a
+// slot beyond the limit (see activities/slots).
+func (in RunPumpInput) Urgent() bool {
+	return slices.ContainsFunc(in.Pump.Sends, func(s conversation.Send) bool {
+		return s.Kind == conversation.SendDecision || s.Kind == conversation.SendInterrupt
+	})
 }

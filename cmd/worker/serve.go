@@ -290,17 +290,21 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		return err
 	}
 	leaves := newer.Interceptor(newer.Options{Features: protocol.Features(), Logger: log, Metrics: metrics})
+	divided, tuner, err := slotsOf(conf.Limits, metrics)
+	if err != nil {
+		return err
+	}
 	worker.SetStickyWorkflowCacheSize(conf.Limits.StickyCache)
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
-		Identity:                           identity.String(),
-		MaxConcurrentActivityExecutionSize: conf.Limits.Pumps,
-		WorkflowTaskPollerBehavior:         worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 2}),
-		ActivityTaskPollerBehavior:         worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 1}),
-		MaxHeartbeatThrottleInterval:       throttle,
-		DefaultHeartbeatThrottleInterval:   throttle,
-		WorkerStopTimeout:                  conf.Limits.Drain,
-		DeadlockDetectionTimeout:           stuck,
-		Interceptors:                       append([]interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked, Passkeys: keys, Leave: leaves.Leave}), leaves, &activities.Meter{Begin: metrics.meter()}, &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods(), open.Interceptor()}, ears...),
+		Identity:                         identity.String(),
+		Tuner:                            tuner,
+		WorkflowTaskPollerBehavior:       worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 2}),
+		ActivityTaskPollerBehavior:       worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 1}),
+		MaxHeartbeatThrottleInterval:     throttle,
+		DefaultHeartbeatThrottleInterval: throttle,
+		WorkerStopTimeout:                conf.Limits.Drain,
+		DeadlockDetectionTimeout:         stuck,
+		Interceptors:                     append([]interceptor.WorkerInterceptor{authority.Interceptor(keeper, authority.Options{Refused: refusals.Refused, Store: audits.Soon(blobs, log), Revoked: revoked, Passkeys: keys, Leave: leaves.Leave}), leaves, divided.Interceptor(), &activities.Meter{Begin: metrics.meter()}, &activities.Beats{}, &activities.InProgress{Begin: after.begin}, set.Floods(), open.Interceptor()}, ears...),
 		OnFatalError: func(err error) {
 			select {
 			case fatal <- err:

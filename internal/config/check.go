@@ -33,6 +33,9 @@ var (
 
 const maxDenyRead = 64
 
+// leastShort leaves slots for polls beside short activities.
+const leastShort = 8
+
 // check returns the mistakes that do not depend on the machine.
 func (c *Config) check() []Problem {
 	var p []Problem
@@ -103,8 +106,13 @@ func (c *Config) check() []Problem {
 	if !slices.Contains([]string{protocol.CredentialsPlanted, protocol.CredentialsGateway}, c.Seeds.Credentials) {
 		add("seeds.credentials", "%q is neither planted nor gateway", shorten(c.Seeds.Credentials))
 	}
-	if c.Limits.Pumps < 1 || c.Limits.Pumps > 100_000 {
-		add("limits.pumps", "%d is not between 1 and 100000", c.Limits.Pumps)
+	for key, l := range map[string]struct{ is, least int }{
+		"limits.pumps": {c.Limits.Pumps, 1}, "limits.watches": {c.Limits.Watches, 1}, "limits.bulk": {c.Limits.Bulk, 1},
+		"limits.commands": {c.Limits.Commands, 1}, "limits.short": {c.Limits.Short, leastShort},
+	} {
+		if l.is < l.least || l.is > 100_000 {
+			add(key, "%d is not between %d and 100000", l.is, l.least)
+		}
 	}
 	if c.Limits.StickyCache < 0 {
 		add("limits.sticky_cache", "%d is negative: 0 keeps no workflow in memory", c.Limits.StickyCache)

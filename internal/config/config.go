@@ -177,8 +177,16 @@ type Log struct {
 
 // Limits bound the work of one worker.
 type Limits struct {
-	// Pumps bounds all activities that run at once; most are pumps.
+	// Pumps bounds the activities that follow codex.
 	Pumps int `yaml:"pumps"`
+	// Watches bounds those that look after hosts and events.
+	Watches int `yaml:"watches"`
+	// Bulk bounds those that move folders and archives.
+	Bulk int `yaml:"bulk"`
+	// Commands bounds the commands of people on hosts.
+	Commands int `yaml:"commands"`
+	// Short bounds all other activities, together with the polls for activities.
+	Short int `yaml:"short"`
 	// StickyCache is in workflows.
 	StickyCache int `yaml:"sticky_cache"`
 	// Drain bounds the time to hand over when the worker stops.
@@ -444,7 +452,7 @@ func Default() *Config {
 		Store:     Store{Tidy: 24 * time.Hour},
 		Codex:     Codex{Version: CodexVersion},
 		Log:       Log{Format: "json", Level: "info"},
-		Limits:    Limits{Pumps: 1000, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
+		Limits:    Limits{Pumps: 1000, Watches: 1000, Bulk: 200, Commands: 200, Short: 400, StickyCache: 3000, Drain: 20 * time.Second, ConnectionsPerHost: 512, Watch: 25 * time.Second, Line: 32 << 20},
 		Seeds:     Seeds{TokenEndpoint: TokenEndpoint, Issuer: Issuer, UsageEndpoint: UsageEndpoint, Maintain: time.Hour, Unprotected: "refuse", Credentials: protocol.CredentialsPlanted},
 		Login:     defaultLogin(),
 		Console:   Console{Lifetime: 12 * time.Hour},

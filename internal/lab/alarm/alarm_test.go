@@ -64,6 +64,10 @@ fairlead_model_requests_total{outcome="failed"} 4
 fairlead_model_requests_total{outcome="cut"} 0
 fairlead_model_requests_total{outcome="auth"} 0
 fairlead_model_requests_total{outcome="usage_limit"} 0
+fairlead_activity_slots{class="pumps"} 3
+fairlead_activity_slots{class="short"} 400
+fairlead_activity_slots_used{class="pumps"} 2
+fairlead_activity_slots_used{class="short"} 4
 temporal_worker_task_slots_available{worker_type="ActivityWorker"} 990
 temporal_worker_task_slots_available{worker_type="WorkflowWorker"} 900
 # TYPE temporal_request counter
@@ -80,7 +84,7 @@ var trials = []struct {
 }{
 	{"FairleadNoWorker", "-"}, // both workers are gone
 	{"FairleadWorkerNotReady", `fairlead_ready 0`},
-	{"FairleadActivitySlotsFull", `temporal_worker_task_slots_available{worker_type="ActivityWorker"} 0`},
+	{"FairleadActivitySlotsFull", `fairlead_activity_slots_used{class="pumps"} 3`},
 	{"FairleadTemporalFails", `temporal_request_failure{operation="RespondActivityTaskCompleted",status_code="UNAVAILABLE"} 9`},
 	{"FairleadWorkflowTasksFail", `temporal_workflow_task_execution_failed{workflow_type="Session",failure_reason="NonDeterminismError"} 1`},
 	{"FairleadLeftToNewer", `fairlead_left_to_newer{kind="workflow"} 2`},
