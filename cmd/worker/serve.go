@@ -195,6 +195,9 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	if err := hasAttributes(ctx, c, target.Namespace, log); err != nil {
 		return err
 	}
+	if err := hasDeployments(ctx, c, conf.Deployment, log); err != nil {
+		return err
+	}
 	temporal.set(c)
 	forPrograms, theirs, err := connectPrograms(ctx, conf, c, programs, spans, log)
 	if err != nil {
@@ -298,6 +301,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 	w := worker.New(c, protocol.TaskQueueOf(conf.Zone), worker.Options{
 		Identity:                         identity.String(),
 		Tuner:                            tuner,
+		DeploymentOptions:                deploymentOf(conf.Deployment),
 		WorkflowTaskPollerBehavior:       worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 2}),
 		ActivityTaskPollerBehavior:       worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{InitialNumberOfPollers: 4, MinimumNumberOfPollers: 1}),
 		MaxHeartbeatThrottleInterval:     throttle,
@@ -331,6 +335,7 @@ func serve(ctx context.Context, unlisten func(), conf *config.Config, below stri
 		defer cancel()
 		set.CloseGates(ctx)
 	}()
+	go watchDeployment(ctx, c, target.Namespace, conf.Deployment, log)
 	if err := rebindSchedules(ctx, c, codec, log); err != nil {
 		if ctx.Err() != nil {
 			return err

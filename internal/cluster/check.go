@@ -65,6 +65,13 @@ func Check(ctx context.Context, c Client, namespace string) ([]Finding, error) {
 		err := searchable(ctx, c, namespace)
 		add(visibility(err))
 	}
+	deployed, err := deployments(ctx, c, namespace)
+	if err != nil {
+		return nil, err
+	}
+	if deployed != nil {
+		add(*deployed)
+	}
 	add(commands(ns.GetNamespaceInfo().GetCapabilities()))
 	return out, nil
 }

@@ -36,6 +36,12 @@ const maxDenyRead = 64
 // leastShort leaves slots for polls beside short activities.
 const leastShort = 8
 
+// A deployment's name is before the dot of a version in Temporal's lists.
+var (
+	deploymentPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,99}$`)
+	buildPattern      = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._+-]{0,99}$`)
+)
+
 // check returns the mistakes that do not depend on the machine.
 func (c *Config) check() []Problem {
 	var p []Problem
@@ -49,6 +55,14 @@ func (c *Config) check() []Problem {
 	}
 	if _, err := timeOrZero(c.AuthoritySince); err != nil {
 		add("authority_since", "%q is not a time such as 2026-12-01T12:00:00Z", shorten(c.AuthoritySince))
+	}
+	switch d := c.Deployment; {
+	case d.Name == "" && d.Build != "":
+		add("deployment.build", "a build is one of a deployment: set deployment.name, too")
+	case d.Name != "" && !deploymentPattern.MatchString(d.Name):
+		add("deployment.name", "%q is not a name: 1 to 100 letters, digits, dashes and underscores", shorten(d.Name))
+	case d.Build != "" && !buildPattern.MatchString(d.Build):
+		add("deployment.build", "%q is not the name of a build: 1 to 100 letters, digits, dots, plus signs, dashes and underscores", shorten(d.Build))
 	}
 	if c.Access != "" && c.Authority != AuthorityRequired {
 		add("access", "an access file is only used with authority: required")

@@ -28,6 +28,8 @@ type Config struct {
 	Tools     Tools     `yaml:"tools"`
 	Models    Models    `yaml:"models"`
 	Egress    Egress    `yaml:"egress"`
+	// Deployment is the Worker Deployment of this worker. By default it has none.
+	Deployment Deployment `yaml:"deployment"`
 	// Notifications is the file of a worker with the rules by which people are told of events.
 	Notifications string `yaml:"notifications"`
 	// Instructions is the file with the organisation's instructions for codex, with which
@@ -173,6 +175,13 @@ type Codex struct {
 type Log struct {
 	Format string `yaml:"format"` // json, text
 	Level  string `yaml:"level"`  // debug, info, warn, error
+}
+
+// A Deployment is a Worker Deployment of Temporal, whose current version alone gets work.
+type Deployment struct {
+	Name string `yaml:"name"`
+	// Build is the version of this worker. By default it is that of the program.
+	Build string `yaml:"build"`
 }
 
 // Limits bound the work of one worker.

@@ -19,6 +19,8 @@ type WorkerOptions struct {
 	Within []string
 	// APIOnly makes it serve the HTTP API alone.
 	APIOnly bool
+	// Config has more keys of the worker's config.
+	Config string
 }
 
 // A Worker is a worker besides the stack's own. Nothing restarts it.
@@ -45,6 +47,7 @@ func (l *Lab) StartWorker(o WorkerOptions) (*Worker, error) {
 		}
 		text = strings.Replace(text, from, to, 1)
 	}
+	text += o.Config
 	path := filepath.Join(l.Dir, "worker-"+o.Name+".yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err

@@ -27,9 +27,9 @@ type worker struct {
 }
 
 // addWorker starts a worker of a zone and drains it when the test is over.
-func addWorker(t *testing.T, name, zone string) *worker {
+func addWorker(t *testing.T, name, zone string, config ...string) *worker {
 	t.Helper()
-	w, err := e2e.Lab.StartWorker(lab.WorkerOptions{Name: name, Zone: zone})
+	w, err := e2e.Lab.StartWorker(lab.WorkerOptions{Name: name, Zone: zone, Config: strings.Join(config, "")})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,11 +16,17 @@ import (
 func farZone(t *testing.T) {
 	t.Helper()
 	addWorker(t, "far", "far")
-	dir := filepath.Join(e2e.Lab.Dir, "sshd-far")
+	hostOf(t, "far", "far-1")
+}
+
+// hostOf adds a host to a zone once a worker serves it.
+func hostOf(t *testing.T, zone, name string) {
+	t.Helper()
+	dir, root := filepath.Join(e2e.Lab.Dir, "sshd-"+zone), filepath.Join(e2e.Lab.Dir, zone)
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	sshd, err := hosttest.NewSSHD(context.Background(), dir, hosttest.Options{Name: "far-1", Root: filepath.Join(e2e.Lab.Dir, "far")})
+	sshd, err := hosttest.NewSSHD(context.Background(), dir, hosttest.Options{Name: name, Root: root})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -29,13 +35,13 @@ func farZone(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	e2e.Until(t, "the far zone to take hosts", func() (bool, error) {
-		r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "list", "--zone", "far")
+	e2e.Until(t, "the zone "+zone+" to take hosts", func() (bool, error) {
+		r := e2e.Lab.Ctl(e2e.Within(t), nil, "host", "list", "--zone", zone)
 		return r.Code == 0 && r.Stderr == "", nil // otherwise no worker serves the zone yet
 	})
-	e2e.OK(t, "host", "add", "far-1", sshd.User()+"@"+sshd.Address(), "--zone", "far", "--host-key", sshd.HostKey(),
-		"--identity", sshd.Identity(), "--root", filepath.Join(e2e.Lab.Dir, "far"))
-	e2e.OK(t, "host", "provision", "far-1", "--zone", "far")
+	e2e.OK(t, "host", "add", name, sshd.User()+"@"+sshd.Address(), "--zone", zone, "--host-key", sshd.HostKey(),
+		"--identity", sshd.Identity(), "--root", root)
+	e2e.OK(t, "host", "provision", name, "--zone", zone)
 }
 
 // Bytes of a zone come from a worker of that zone. The worker of ctl's own zone
