@@ -102,6 +102,7 @@ var rules = []rule{
 	{module + "internal/payload", []string{"cmd", "internal/stack", "internal/lab", "internal/authority"}, []string{"workflows", "deploy/systemd"},
 		"programs connect to Temporal; what runs on a connection knows no keys; authority asks who wrote a payload; tests read histories, and keys that a page has made"},
 	{module + "internal/cluster", []string{"cmd", "internal/lab"}, []string{"workflows"}, "ctl checks a cluster, and workers at their start; workflows set its attributes"},
+	{module + "internal/capacity", []string{"cmd/ctl", "internal/lab"}, nil, "ctl estimates what a load takes, and a bench compares that with a run"},
 	{module + "activities/slots", []string{"activities", "cmd/worker"}, nil, "a worker divides its slots"},
 	{module + "internal/spend", []string{"activities", "cmd/worker", "internal/lab"}, nil, "workers count what sessions spend"},
 	{module + "internal/tunnel", []string{"internal/api", "cmd/ctl/internal/host", "internal/lab"}, nil, "ctl and workers carry connections to hosts"},

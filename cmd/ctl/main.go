@@ -56,6 +56,7 @@ var commands = []func(*core.App) *cobra.Command{
 	notify.Command,
 	cluster.Command,
 	cluster.Recover,
+	cluster.Capacity,
 }
 
 func main() {

@@ -48,6 +48,7 @@ var pages = []string{
 	"docs/how-to/use-temporals-ui-and-cli.md",
 	"docs/how-to/add-a-host.md",
 	"docs/how-to/import-hosts.md",
+	"docs/how-to/size-a-fleet.md",
 	"docs/how-to/take-a-host-out-of-service.md",
 	"docs/how-to/give-sessions-credentials.md",
 	"docs/how-to/run-codex-on-hosts-without-internet.md",
