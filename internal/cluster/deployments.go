@@ -10,6 +10,7 @@ import (
 
 	deploymentpb "go.temporal.io/api/deployment/v1"
 	"go.temporal.io/api/serviceerror"
+	taskqueuepb "go.temporal.io/api/taskqueue/v1"
 	"go.temporal.io/api/workflowservice/v1"
 
 	"fairlead.dev/fairlead/internal/protocol"
@@ -17,6 +18,10 @@ import (
 
 // mostDeployments bounds the deployments of a namespace that are looked at.
 const mostDeployments = 100
+
+// mostQueues bounds the queues of a deployment that are looked at. A worker serves one of
+// workflows and one of activities.
+const mostQueues = 8
 
 // LeastForDeployments is the first version of the server with Worker Deployments as Fairlead
 // uses them.
@@ -67,17 +72,21 @@ func Idle(ctx context.Context, c Client, namespace, deployment string) (build st
 	if err != nil {
 		return "", err
 	}
-	info := d.GetWorkerDeploymentInfo()
-	if served(info.GetRoutingConfig()) {
+	if served(d.GetWorkerDeploymentInfo().GetRoutingConfig()) {
 		return "", nil
 	}
-	var newest *deploymentpb.WorkerDeploymentInfo_WorkerDeploymentVersionSummary
-	for _, v := range info.GetVersionSummaries() {
-		if newest == nil || v.GetCreateTime().AsTime().After(newest.GetCreateTime().AsTime()) {
-			newest = v
+	return newest(d.GetWorkerDeploymentInfo()), nil
+}
+
+// newest returns the build of a deployment that came last, or "".
+func newest(d *deploymentpb.WorkerDeploymentInfo) string {
+	var last *deploymentpb.WorkerDeploymentInfo_WorkerDeploymentVersionSummary
+	for _, v := range d.GetVersionSummaries() {
+		if last == nil || v.GetCreateTime().AsTime().After(last.GetCreateTime().AsTime()) {
+			last = v
 		}
 	}
-	return newest.GetDeploymentVersion().GetBuildId(), nil
+	return last.GetDeploymentVersion().GetBuildId()
 }
 
 // served reports whether some version gets work.
@@ -91,7 +100,11 @@ func SetCurrent(namespace, deployment, build string) string {
 }
 
 // deployments looks at the deployments that serve a queue of Fairlead. It returns nil if there
-// are none, and where the server has none.
+// are none, and where the server has none. A deployment that no worker polls for is left out:
+// workers without a deployment may have taken its place.
+//
+// The list gives names alone. Temporal makes it from its visibility store, where the versions
+// of a deployment and its current one appear later than in the deployment itself.
 func deployments(ctx context.Context, c Client, namespace string) (*Finding, error) {
 	all, err := c.WorkflowService().ListWorkerDeployments(ctx, &workflowservice.ListWorkerDeploymentsRequest{Namespace: namespace, PageSize: mostDeployments})
 	if unlisted(err) || disabled(err) {
@@ -100,31 +113,44 @@ func deployments(ctx context.Context, c Client, namespace string) (*Finding, err
 	if err != nil {
 		return nil, err
 	}
-	var ours, idle, set []string
+	var fine, idle, set []string
 	list := all.GetWorkerDeployments()
-	for _, d := range list[:min(len(list), mostDeployments)] {
-		build := d.GetLatestVersionSummary().GetDeploymentVersion().GetBuildId()
-		is, err := ofOurs(ctx, c, namespace, d.GetName(), build)
+	for _, l := range list[:min(len(list), mostDeployments)] {
+		d, err := c.WorkflowService().DescribeWorkerDeployment(ctx, &workflowservice.DescribeWorkerDeploymentRequest{Namespace: namespace, DeploymentName: l.GetName()})
+		var gone *serviceerror.NotFound
+		if errors.As(err, &gone) { // it was deleted meanwhile
+			continue
+		}
 		if err != nil {
 			return nil, err
 		}
-		if !is {
+		build := newest(d.GetWorkerDeploymentInfo())
+		queues, err := queuesOf(ctx, c, namespace, l.GetName(), build)
+		if err != nil {
+			return nil, err
+		}
+		if len(queues) == 0 {
 			continue
 		}
-		ours = append(ours, d.GetName())
-		if !served(d.GetRoutingConfig()) {
-			idle, set = append(idle, d.GetName()), append(set, SetCurrent(namespace, d.GetName(), build))
+		if served(d.GetWorkerDeploymentInfo().GetRoutingConfig()) {
+			fine = append(fine, l.GetName())
+			continue
+		}
+		is, err := polled(ctx, c, l.GetName(), queues)
+		if err != nil {
+			return nil, err
+		}
+		if is {
+			idle, set = append(idle, l.GetName()), append(set, SetCurrent(namespace, l.GetName(), build))
 		}
 	}
-	if ours == nil {
-		return nil, nil
+	switch {
+	case idle != nil:
+		return &Finding{Name: "deployments", Detail: "no current version, so that their workers get no work: " + strings.Join(idle, ", "), Hint: strings.Join(set, " && ")}, nil
+	case fine != nil:
+		return &Finding{Name: "deployments", OK: true, Detail: "each has a current version: " + strings.Join(fine, ", ")}, nil
 	}
-	f := &Finding{Name: "deployments", OK: idle == nil, Detail: "each has a current version: " + strings.Join(ours, ", ")}
-	if idle != nil {
-		f.Detail = "no current version, so that their workers get no work: " + strings.Join(idle, ", ")
-		f.Hint = strings.Join(set, " && ")
-	}
-	return f, nil
+	return nil, nil
 }
 
 // disabled reports whether the server has Worker Deployments turned off.
@@ -134,24 +160,42 @@ func disabled(err error) bool {
 	return errors.As(err, &bad) || errors.As(err, &off)
 }
 
-// ofOurs reports whether workers of a build serve a queue of Fairlead.
-func ofOurs(ctx context.Context, c Client, namespace, deployment, build string) (bool, error) {
+// queuesOf returns the queues of Fairlead that workers of a build serve.
+func queuesOf(ctx context.Context, c Client, namespace, deployment, build string) ([]*workflowservice.DescribeTaskQueueRequest, error) {
 	if build == "" {
-		return false, nil
+		return nil, nil
 	}
 	v, err := c.WorkflowService().DescribeWorkerDeploymentVersion(ctx, &workflowservice.DescribeWorkerDeploymentVersionRequest{
 		Namespace: namespace, DeploymentVersion: &deploymentpb.WorkerDeploymentVersion{DeploymentName: deployment, BuildId: build},
 	})
 	var gone *serviceerror.NotFound
 	if errors.As(err, &gone) { // it was deleted meanwhile
-		return false, nil
+		return nil, nil
 	}
 	if err != nil {
-		return false, err
+		return nil, err
 	}
+	var ours []*workflowservice.DescribeTaskQueueRequest
 	for _, q := range v.GetVersionTaskQueues() {
 		if q.GetName() == protocol.TaskQueue || strings.HasPrefix(q.GetName(), protocol.TaskQueue+"-") {
-			return true, nil
+			ours = append(ours, &workflowservice.DescribeTaskQueueRequest{Namespace: namespace, TaskQueue: &taskqueuepb.TaskQueue{Name: q.GetName()}, TaskQueueType: q.GetType()})
+		}
+	}
+	return ours, nil
+}
+
+// polled reports whether workers of a deployment ask for the tasks of one of the queues, or did
+// so within the last five minutes.
+func polled(ctx context.Context, c Client, deployment string, queues []*workflowservice.DescribeTaskQueueRequest) (bool, error) {
+	for _, q := range queues[:min(len(queues), mostQueues)] {
+		d, err := c.WorkflowService().DescribeTaskQueue(ctx, q)
+		if err != nil {
+			return false, err
+		}
+		for _, p := range d.GetPollers() {
+			if p.GetDeploymentOptions().GetDeploymentName() == deployment {
+				return true, nil
+			}
 		}
 	}
 	return false, nil

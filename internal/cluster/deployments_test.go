@@ -2,17 +2,20 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
+	"google.golang.org/grpc"
 
 	"fairlead.dev/fairlead/internal/protocol"
 )
 
-// A deployment that serves no queue of Fairlead is nobody's concern.
+// A deployment that serves no queue of Fairlead, or that no worker polls for, is nobody's concern.
 func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 	ctx, c := newServer(t)
 	if err := HasDeployments(ctx, c); err != nil {
@@ -29,7 +32,7 @@ func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 		t.Cleanup(w.Stop)
 		known(t, ctx, c, deployment, build)
 	}
-	told := func() (f *Finding) {
+	told := func(c Client) (f *Finding) {
 		t.Helper()
 		f, err := deployments(ctx, c, "default")
 		if err != nil {
@@ -38,13 +41,21 @@ func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 		return f
 	}
 	serve("of-others", "others", "x")
-	if f := told(); f != nil {
+	listed(t, ctx, c, "others")
+	if f := told(c); f != nil {
 		t.Errorf("with a deployment of others: %+v", f)
 	}
 	serve(protocol.TaskQueueOf("eu"), "fairlead-eu", "v1")
-	f := told()
+	listed(t, ctx, c, "fairlead-eu")
+	f := told(c)
 	if f == nil || f.OK || f.Hint != "temporal worker deployment set-current-version --namespace default --deployment-name fairlead-eu --build-id v1" {
 		t.Fatalf("without a current version: %+v", f)
+	}
+	if f := told(forgetful{c}); f == nil || *f != *told(c) {
+		t.Errorf("while the list has names alone: %+v", f)
+	}
+	if f := told(unpolled{c}); f != nil {
+		t.Errorf("without a worker that polls: %+v", f)
 	}
 	if build, err := Idle(ctx, c, "default", "fairlead-eu"); err != nil || build != "v1" {
 		t.Errorf("the newest build is %q, %v", build, err)
@@ -76,7 +87,7 @@ func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 		if err := run.Get(ctx, &got); err != nil || got != build {
 			t.Errorf("%q took it, want %s: %v", got, build, err)
 		}
-		if f := told(); f == nil || !f.OK {
+		if f := told(c); f == nil || !f.OK {
 			t.Errorf("with current version %s: %+v", build, f)
 		}
 		if build, err := Idle(ctx, c, "default", "fairlead-eu"); err != nil || build != "" {
@@ -88,9 +99,29 @@ func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 // known waits until the server knows a build and its queue.
 func known(t *testing.T, ctx context.Context, c client.Client, deployment, build string) {
 	t.Helper()
-	for {
+	until(t, ctx, func() (bool, error) {
 		v, err := c.WorkerDeploymentClient().GetHandle(deployment).DescribeVersion(ctx, client.WorkerDeploymentDescribeVersionOptions{BuildID: build})
-		if err == nil && len(v.Info.TaskQueuesInfos) > 0 {
+		return err == nil && len(v.Info.TaskQueuesInfos) > 0, err
+	})
+}
+
+// listed waits until the list has a deployment: it comes from the visibility store, which is
+// behind.
+func listed(t *testing.T, ctx context.Context, c client.Client, deployment string) {
+	t.Helper()
+	until(t, ctx, func() (bool, error) {
+		all, err := c.WorkflowService().ListWorkerDeployments(ctx, &workflowservice.ListWorkerDeploymentsRequest{Namespace: "default"})
+		return slices.ContainsFunc(all.GetWorkerDeployments(), func(d *workflowservice.ListWorkerDeploymentsResponse_WorkerDeploymentSummary) bool {
+			return d.GetName() == deployment
+		}), err
+	})
+}
+
+func until(t *testing.T, ctx context.Context, cond func() (bool, error)) {
+	t.Helper()
+	for {
+		ok, err := cond()
+		if ok {
 			return
 		}
 		select { // the server refuses those who ask too often
@@ -99,6 +130,40 @@ func known(t *testing.T, ctx context.Context, c client.Client, deployment, build
 		case <-time.After(100 * time.Millisecond):
 		}
 	}
+}
+
+// A forgetful server lists deployments before their versions are in its visibility store.
+type forgetful struct{ Client }
+
+func (c forgetful) WorkflowService() workflowservice.WorkflowServiceClient {
+	return forgetfulService{c.Client.WorkflowService()}
+}
+
+type forgetfulService struct {
+	workflowservice.WorkflowServiceClient
+}
+
+func (s forgetfulService) ListWorkerDeployments(ctx context.Context, in *workflowservice.ListWorkerDeploymentsRequest, o ...grpc.CallOption) (*workflowservice.ListWorkerDeploymentsResponse, error) {
+	all, err := s.WorkflowServiceClient.ListWorkerDeployments(ctx, in, o...)
+	for _, d := range all.GetWorkerDeployments() {
+		d.LatestVersionSummary, d.CurrentVersionSummary, d.RoutingConfig = nil, nil, nil
+	}
+	return all, err
+}
+
+// Of an unpolled server, no worker asks for tasks.
+type unpolled struct{ Client }
+
+func (c unpolled) WorkflowService() workflowservice.WorkflowServiceClient {
+	return unpolledService{c.Client.WorkflowService()}
+}
+
+type unpolledService struct {
+	workflowservice.WorkflowServiceClient
+}
+
+func (unpolledService) DescribeTaskQueue(context.Context, *workflowservice.DescribeTaskQueueRequest, ...grpc.CallOption) (*workflowservice.DescribeTaskQueueResponse, error) {
+	return &workflowservice.DescribeTaskQueueResponse{}, nil
 }
 
 func TestServersThatAreTooOldForDeploymentsAreKnown(t *testing.T) {

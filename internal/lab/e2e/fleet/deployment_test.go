@@ -35,8 +35,10 @@ func TestAVersionGetsWorkOnceItIsCurrentAndAFullWorkerGoesOnDeciding(t *testing.
 	}
 	found := func() (all []cluster.Finding) {
 		t.Helper()
-		if err := e2e.Lab.JSON(e2e.Within(t), &all, "cluster", "check"); err != nil && len(all) == 0 {
-			t.Fatal(err)
+		r := e2e.Lab.Ctl(e2e.Within(t), nil, "cluster", "check", "-o", "json")
+		all, err := lab.Objects[cluster.Finding](r.Stdout)
+		if err != nil || len(all) == 0 {
+			t.Fatalf("%v: %v", err, r)
 		}
 		return slices.DeleteFunc(all, func(f cluster.Finding) bool { return f.Name != "deployments" })
 	}
