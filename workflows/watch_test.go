@@ -7,6 +7,9 @@ import (
 	"testing"
 	"time"
 
+	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/converter"
+
 	"fairlead.dev/fairlead/activities/pumps"
 	"fairlead.dev/fairlead/conversation"
 	"fairlead.dev/fairlead/internal/protocol"
@@ -28,8 +31,15 @@ func (p *poolWorld) watches(want ...string) {
 	}
 }
 
+// A heartbeat is due three times in its timeout (activities.Beats). Who waits costs Temporal at
+// most 0.05 requests a second and host.
 func TestAHostIsWatchedOnceWhileItHasSessions(t *testing.T) {
 	p := newPoolWorld(t)
+	p.SetOnActivityStartedListener(func(info *activity.Info, _ context.Context, _ converter.EncodedValues) {
+		if beats := 3 / info.HeartbeatTimeout.Seconds(); info.ActivityType.Name == "WatchHost" && beats > 0.05 {
+			t.Errorf("a watch sends %.3f heartbeats a second", beats)
+		}
+	})
 	p.at(0, func() {
 		p.takes(p.send(protocol.UpdatePutHost, put("web-1", 5)))
 		p.takes(p.send(protocol.UpdatePutHost, put("web-2", 5)))

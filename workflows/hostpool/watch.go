@@ -106,14 +106,23 @@ func (p *watchesPart) busyHosts() map[string]bool {
 	return busy
 }
 
-// watching is for an activity that goes on as long as it is wanted, on any worker. A
-// worker's death is noticed as soon as with a pump, so that a login which codex rotates
-// right then is noticed within 15 seconds. That takes a heartbeat per host every three
-// seconds instead of every ten, which costs no event.
+// watchBeat is the heartbeat timeout of a watch, which sends a heartbeat every 25 seconds.
+// Heartbeats cost no event, but each is a request to Temporal, which Temporal Cloud bills. A
+// worker's death may be noticed this late for sessions that wait; a pump has kit.Beat, and what
+// takes over from a worker (--takeover) waits for no timeout. What happens to the process of a
+// waiting session must be noticed within two minutes, and a look is due every 25 seconds. A
+// login that codex rotates meanwhile stays on the host until the next watch saves it, and its
+// seed does not pass on before.
+//
+// Options of activities are no commands. So workers of an earlier release, which have another
+// timeout, can take over the history.
+const watchBeat = 75 * time.Second
+
+// watching is for an activity that goes on as long as it is wanted, on any worker.
 func watching(ctx workflow.Context, summary string) workflow.Context {
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,
-		HeartbeatTimeout:    kit.Beat,
+		HeartbeatTimeout:    watchBeat,
 		Summary:             kit.Cut(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
