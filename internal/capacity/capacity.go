@@ -29,7 +29,7 @@ const (
 	// most every 4 seconds (throttle in cmd/worker).
 	perPump = 1.0 / 4
 	// A watch beats three times in its heartbeat timeout (activities.Beats), which is 75
-	// seconds (watchBeat in workflows/hostpool).
+	// seconds (calmBeat in workflows/hostpool).
 	perHost = 1.0 / 25
 	// An outbox has a watch with a heartbeat timeout of 10 seconds (workflows/outbox).
 	perOutbox = 1.0 / 4

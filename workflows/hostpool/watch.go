@@ -106,7 +106,7 @@ func (p *watchesPart) busyHosts() map[string]bool {
 	return busy
 }
 
-// watchBeat is the heartbeat timeout of a watch, which sends a heartbeat every 25 seconds.
+// calmBeat is the heartbeat timeout of a watch, which sends a heartbeat every 25 seconds.
 // Heartbeats cost no event, but each is a request to Temporal, which Temporal Cloud bills. A
 // worker's death may be noticed this late for sessions that wait; a pump has kit.Beat, and what
 // takes over from a worker (--takeover) waits for no timeout. What happens to the process of a
@@ -114,15 +114,19 @@ func (p *watchesPart) busyHosts() map[string]bool {
 // login that codex rotates meanwhile stays on the host until the next watch saves it, and its
 // seed does not pass on before.
 //
-// Options of activities are no commands. So workers of an earlier release, which have another
-// timeout, can take over the history.
-const watchBeat = 75 * time.Second
+// A history with this timeout has the same commands as one without. So a worker of an earlier
+// release can take it over.
+const calmBeat = 75 * time.Second
 
 // watching is for an activity that goes on as long as it is wanted, on any worker.
 func watching(ctx workflow.Context, summary string) workflow.Context {
+	beat := calmBeat
+	if workflow.GetVersion(ctx, "calm watches", workflow.DefaultVersion, 1) == workflow.DefaultVersion {
+		beat = kit.Beat
+	}
 	return workflow.WithActivityOptions(ctx, workflow.ActivityOptions{
 		StartToCloseTimeout: 30 * 24 * time.Hour,
-		HeartbeatTimeout:    watchBeat,
+		HeartbeatTimeout:    beat,
 		Summary:             kit.Cut(summary, 100), // Temporal takes 400 bytes of JSON
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval: time.Second, BackoffCoefficient: 2, MaximumInterval: 10 * time.Second,
