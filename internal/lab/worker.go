@@ -19,8 +19,8 @@ type WorkerOptions struct {
 	Within []string
 	// APIOnly makes it serve the HTTP API alone.
 	APIOnly bool
-	// Config has more keys of the worker's config.
-	Config string
+	// Instead has lines of the stack's config, and what stands in their place.
+	Instead map[string]string
 }
 
 // A Worker is a worker besides the stack's own. Nothing restarts it.
@@ -41,13 +41,16 @@ func (l *Lab) StartWorker(o WorkerOptions) (*Worker, error) {
 		return nil, err
 	}
 	text := string(conf)
-	for from, to := range map[string]string{"\nzone: default\n": "\nzone: " + o.Zone + "\n", "/api.sock\n": "/" + o.Name + ".sock\n"} {
+	change := map[string]string{"\nzone: default\n": "\nzone: " + o.Zone + "\n", "/api.sock\n": "/" + o.Name + ".sock\n"}
+	for from, to := range o.Instead {
+		change["\n"+from+"\n"] = "\n" + to + "\n"
+	}
+	for from, to := range change {
 		if strings.Count(text, from) != 1 {
 			return nil, fmt.Errorf("the worker's config does not say %q once:\n%s", from, text)
 		}
 		text = strings.Replace(text, from, to, 1)
 	}
-	text += o.Config
 	path := filepath.Join(l.Dir, "worker-"+o.Name+".yaml")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		return nil, err

@@ -24,7 +24,10 @@ func TestAVersionGetsWorkOnceItIsCurrentAndAFullWorkerGoesOnDeciding(t *testing.
 	}
 	defer c.Close()
 	build := func(name string) *worker {
-		return addWorker(t, zone+"-"+name, zone, "limits: {pumps: 1}\ndeployment: {name: "+deployment+", build: "+name+"}\n")
+		return addWorkerWith(t, lab.WorkerOptions{Name: zone + "-" + name, Zone: zone, Instead: map[string]string{
+			"  pumps: 1000": "  pumps: 1",
+			"deployment:\n  name: \"\"\n  build: \"\"": "deployment: {name: " + deployment + ", build: " + name + "}",
+		}})
 	}
 	setCurrent := func(name string) {
 		t.Helper()

@@ -27,9 +27,15 @@ type worker struct {
 }
 
 // addWorker starts a worker of a zone and drains it when the test is over.
-func addWorker(t *testing.T, name, zone string, config ...string) *worker {
+func addWorker(t *testing.T, name, zone string) *worker {
 	t.Helper()
-	w, err := e2e.Lab.StartWorker(lab.WorkerOptions{Name: name, Zone: zone, Config: strings.Join(config, "")})
+	return addWorkerWith(t, lab.WorkerOptions{Name: name, Zone: zone})
+}
+
+// addWorkerWith is as addWorker, with other options.
+func addWorkerWith(t *testing.T, o lab.WorkerOptions) *worker {
+	t.Helper()
+	w, err := e2e.Lab.StartWorker(o)
 	if err != nil {
 		t.Fatal(err)
 	}
