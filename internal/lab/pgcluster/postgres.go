@@ -50,14 +50,17 @@ func newDatabase(ctx context.Context, dir string) (_ *database, err error) {
 	// One file is for initdb and Temporal's server, the other one for psql.
 	passfile := fmt.Sprintf("*:*:*:%s:%s\n", superuser, word)
 	err = errors.Join(
-		os.Mkdir(dir, 0o700),
+		os.Mkdir(dir, 0o700), os.Mkdir(d.archive(), 0o700),
 		os.WriteFile(d.Password(), []byte(word+"\n"), 0o600),
 		os.WriteFile(filepath.Join(dir, "pgpass"), []byte(passfile), 0o600))
 	if err == nil && d.owner != nil {
-		err = errors.Join(d.give(dir), d.give(d.Password()), d.give(filepath.Join(dir, "pgpass")))
+		err = errors.Join(d.give(dir), d.give(d.archive()), d.give(d.Password()), d.give(filepath.Join(dir, "pgpass")))
 	}
 	if err == nil {
 		err = d.run(ctx, "initdb", "--pgdata", d.data(), "--username", superuser, "--pwfile", d.Password(), "--auth", "scram-sha-256", "--encoding", "UTF8", "--locale", "C", "--no-sync")
+	}
+	if err == nil {
+		err = d.set("postgresql.auto.conf", "archive_command = '/bin/true'\n")
 	}
 	if err == nil {
 		err = d.start(ctx)
@@ -112,6 +115,11 @@ func (d *database) data() string { return filepath.Join(d.dir, "data") }
 // Password is the file with the password of superuser.
 func (d *database) Password() string { return filepath.Join(d.dir, "password") }
 
+// archive is the folder of finished segments of the write-ahead log.
+func (d *database) archive() string { return filepath.Join(d.dir, "archive") }
+
+func (d *database) base() string { return filepath.Join(d.dir, "base") }
+
 func (d *database) log() string { return filepath.Join(d.dir, "postgres.log") }
 
 func (d *database) address() string {
@@ -144,7 +152,8 @@ func (d *database) sql(ctx context.Context, name string, statements ...string) e
 }
 
 // start starts the server on what is in its folder, and waits until it answers. Its settings are
-// those of Debian's package but for the places of its sockets.
+// those of Debian's package but for the places of its sockets, and an archive of its write-ahead
+// log, which keeps nothing before BackUp.
 func (d *database) start(ctx context.Context) error {
 	log, err := os.OpenFile(d.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -152,7 +161,8 @@ func (d *database) start(ctx context.Context) error {
 	}
 	defer log.Close()
 	c := d.command(context.WithoutCancel(ctx), "postgres", "-D", d.data(), "-p", strconv.Itoa(d.port.Number),
-		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=")
+		"-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=",
+		"-c", "archive_mode=on")
 	c.Stdout, c.Stderr = log, log
 	if err := c.Start(); err != nil {
 		return err
@@ -177,11 +187,13 @@ func (d *database) start(ctx context.Context) error {
 
 // stop ends the server and all its connections at once, as a crash does. At the next start,
 // PostgreSQL recovers what was committed from its write-ahead log.
-func (d *database) stop() error {
+func (d *database) stop() error { return d.end(syscall.SIGQUIT) }
+
+func (d *database) end(sig syscall.Signal) error {
 	if d.server == nil {
 		return nil
 	}
-	if err := d.server.Process.Signal(syscall.SIGQUIT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+	if err := d.server.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 		return err
 	}
 	<-d.done
