@@ -40,16 +40,19 @@ func (t *Conn) AllSeeds(ctx context.Context, doing string, wanted func(protocol.
 }
 
 // FreshenAccount asks the session that holds a login how much of it is used, and adds the
-// answer to the view. The seed learns the same when the session gives the login back.
-func (t *Conn) FreshenAccount(ctx context.Context, v *protocol.SeedView) {
+// answer to the view. The seed learns the same when the session gives the login back. It
+// returns the session's view, which is empty if no session holds the login or answers. While
+// its turn runs, only the worker that is attached to it knows what the model said since.
+func (t *Conn) FreshenAccount(ctx context.Context, v *protocol.SeedView) (holder protocol.SessionView) {
 	if v.Kind != "chatgpt" || len(v.HeldBy) != 1 {
-		return
+		return holder
 	}
-	var s protocol.SessionView
 	id := protocol.SessionID(v.HeldBy[0])
-	if t.Ask(ctx, "show "+id, id, protocol.QueryState, &s) == nil && s.Seed == v.Name {
-		v.Account = v.Account.With(s.RateLimits, time.Now())
+	if t.Ask(ctx, "show "+id, id, protocol.QueryState, &holder) != nil || holder.Seed != v.Name {
+		return protocol.SessionView{}
 	}
+	v.Account = v.Account.With(holder.RateLimits, time.Now())
+	return holder
 }
 
 // mostAsked bounds how many holders of a seed are asked, and holdersWait for how long.

@@ -86,6 +86,28 @@ func freshen(v *protocol.SessionView, live protocol.SessionLive, trouble string)
 	}
 }
 
+// FreshenAccounts asks the sessions that hold logins, and the workers that are attached to
+// them, how much of the logins is used, and adds the answers to the views. What is not
+// answered in time is left as it was.
+func FreshenAccounts(ctx context.Context, a *core.App, t *conn.Conn, list []protocol.SeedView) {
+	ctx, cancel := context.WithTimeout(ctx, 2*liveWait)
+	defer cancel()
+	var g errgroup.Group
+	g.SetLimit(8)
+	for i := range list {
+		v := &list[i]
+		g.Go(func() error {
+			if holder := t.FreshenAccount(ctx, v); goesOn(holder.State) {
+				if live, _ := Now(ctx, a, t, holder.ID); live.Use != nil {
+					v.Account = v.Account.With(protocol.ViewRateLimits(live.Use.RateLimits), time.Now())
+				}
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // the functions return no errors
+}
+
 // FreshenApproval notes that codex has acknowledged a decision.
 func FreshenApproval(ap *protocol.Approval, live protocol.SessionLive) {
 	_, digits, _ := core.CutLast(ap.ID)

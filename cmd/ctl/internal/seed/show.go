@@ -10,6 +10,7 @@ import (
 
 	"fairlead.dev/fairlead/cmd/ctl/internal/conn"
 	"fairlead.dev/fairlead/cmd/ctl/internal/core"
+	"fairlead.dev/fairlead/cmd/ctl/internal/live"
 	"fairlead.dev/fairlead/cmd/ctl/internal/show"
 	"fairlead.dev/fairlead/internal/protocol"
 )
@@ -27,9 +28,7 @@ func listCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			for i := range list {
-				t.FreshenAccount(c.Context(), &list[i])
-			}
+			live.FreshenAccounts(c.Context(), a, t, list)
 			return core.ShowAll(a.Print(), list, func(p *core.Printer) { listSeeds(p, list) })
 		},
 	}
@@ -75,7 +74,9 @@ func showCommand(a *core.App) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			t.FreshenAccount(c.Context(), &v)
+			one := []protocol.SeedView{v}
+			live.FreshenAccounts(c.Context(), a, t, one)
+			v = one[0]
 			t.FreshenGateway(c.Context(), &v)
 			return a.Print().Show(v, func(p *core.Printer) { showSeed(p, v) })
 		},

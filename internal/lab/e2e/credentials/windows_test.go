@@ -12,6 +12,10 @@ import (
 func TestASessionKeepsTheUseOfItsLoginUpToDate(t *testing.T) {
 	e2e.Scripted(t, `
 rules:
+  - when: {contains: spend on}
+    steps:
+      - [{limits: {used: 73, minutes: 300, resets_in: 2h}}, {shell: "true"}]
+      - [{wait: metering}, {say: done}]
   - when: {contains: spend a lot}
     steps:
       - [{limits: {used: 61, minutes: 300, resets_in: 2h}}, {say: done}]
@@ -34,11 +38,20 @@ rules:
 		}
 		used([]int{42, 61}[i]) // while a session has it
 	}
-	if out := e2e.OK(t, "seed", "list"); !strings.Contains(out, "61 %") {
+	e2e.Send(t, "metering", "spend on")
+	if _, err := e2e.Lab.Model.AwaitWaiting(e2e.Within(t), "metering"); err != nil {
+		t.Fatal(err)
+	}
+	used(73) // while its turn runs
+	if out := e2e.OK(t, "seed", "list"); !strings.Contains(out, "73 %") {
 		t.Errorf("seed list:\n%s", out)
 	}
+	e2e.Lab.Model.Release("metering")
+	if v := e2e.Ended(t, "metering", 3); v.Turn.Status != "completed" {
+		t.Errorf("the turn is %+v", v.Turn)
+	}
 	e2e.OK(t, "session", "close", "metering")
-	if a := seed(t, "metered").Account; a == nil || a.UsedPercent == nil || *a.UsedPercent != 61 || a.Limits == nil || a.Limits.Primary == nil || a.Limits.Primary.WindowMinutes != 300 {
+	if a := seed(t, "metered").Account; a == nil || a.UsedPercent == nil || *a.UsedPercent != 73 || a.Limits == nil || a.Limits.Primary == nil || a.Limits.Primary.WindowMinutes != 300 {
 		t.Errorf("after the session: %+v", a)
 	}
 }
