@@ -1,9 +1,6 @@
 package slots
 
-import (
-	"fmt"
-	"time"
-)
+import "fmt"
 
 // A Class is what its activities have in common: how long they take.
 type Class string
@@ -27,7 +24,7 @@ var of = map[string]Class{
 	"WatchHost": Watches, "WatchEvents": Watches,
 
 	"PrepareSession": Bulk, "CloseSession": Bulk, "ParkSession": Bulk, "TakeSnapshot": Bulk, "ProvisionCodex": Bulk, "PushWorkspace": Bulk,
-	"CaptureSeed": Bulk, "RecordLost": Bulk, "PruneSnapshots": Bulk, "CheckSnapshots": Bulk, "TidyStore": Bulk, "RotateKeys": Bulk,
+	"CaptureSeed": Bulk, "RecordLost": Bulk, "WipeLeftover": Bulk, "PruneSnapshots": Bulk, "CheckSnapshots": Bulk, "TidyStore": Bulk, "RotateKeys": Bulk,
 
 	"RunExec": Commands,
 }
@@ -81,15 +78,3 @@ func (l Limits) most(c Class) int {
 
 // spare is how many pumps beyond the limit may bring decisions of people to codex.
 func spare(limit int) int { return limit/10 + 1 }
-
-// patience is how long an activity waits in the worker for a slot of its class, if its
-// attempts are not limited. Other workers may have one.
-func patience(c Class) time.Duration {
-	switch c {
-	case Commands:
-		return 5 * time.Second
-	case Bulk:
-		return 20 * time.Second
-	}
-	return 0
-}

@@ -3,7 +3,6 @@ package slots
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"time"
 
@@ -12,10 +11,8 @@ import (
 )
 
 const (
-	// mostWaiting is how many activities wait in a worker without a short slot.
-	mostWaiting = 1000
-	// sentBackEach and leastPause bound the rate at which a worker sends activities back: each
-	// costs Temporal an attempt.
+	// sentBackEach and leastPause bound the rate at which a worker sends activities of a class
+	// back: each costs Temporal an attempt.
 	sentBackEach = 50 * time.Millisecond
 	leastPause   = time.Second
 	longestPause = 30 * time.Second
@@ -32,15 +29,14 @@ type Slots struct {
 	// known yet.
 	short *semaphore.Weighted
 
-	mu      sync.Mutex
-	used    map[Class]int
-	lines   map[Class][]chan struct{} // those that wait, in order; a closed one has a slot
-	waiting int                       // without a short slot
-	// free is how many permits of the SDK have given back their short slot already. Permits
-	// are alike, so it does not matter which.
+	mu   sync.Mutex
+	used map[Class]int
+	// free is how many permits of the SDK have no short slot any more and are about to be
+	// released: their activities have ended, and gave it back when they began. The SDK does not
+	// say which permit it releases to whoever has counted it here, and permits are alike.
 	free     int
 	sentBack map[Class]int64
-	next     time.Time // the newest pause ends then
+	next     map[Class]time.Time // the newest pause ends then
 }
 
 // New returns the slots of a worker.
@@ -50,21 +46,21 @@ func New(limits Limits) (*Slots, error) {
 	}
 	return &Slots{
 		limits: limits, now: time.Now, short: semaphore.NewWeighted(int64(limits[Short])),
-		used: map[Class]int{}, lines: map[Class][]chan struct{}{}, sentBack: map[Class]int64{},
+		used: map[Class]int{}, sentBack: map[Class]int64{}, next: map[Class]time.Time{},
 	}, nil
 }
 
 // A Use is how the slots of a class are used.
 type Use struct {
-	Limit, Used, Waiting int
-	SentBack             int64 // attempts that found no slot, since the start
+	Limit, Used int
+	SentBack    int64 // attempts that found no slot, since the start
 }
 
 // Use returns the use of a class.
 func (s *Slots) Use(c Class) Use {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return Use{Limit: s.limits[c], Used: s.used[c], Waiting: len(s.lines[c]), SentBack: s.sentBack[c]}
+	return Use{Limit: s.limits[c], Used: s.used[c], SentBack: s.sentBack[c]}
 }
 
 // Tuner gives a worker these slots for activities.
@@ -100,6 +96,8 @@ func (s *supplier) TryReserveSlot(worker.SlotReservationInfo) *worker.SlotPermit
 
 func (s *supplier) MarkSlotUsed(worker.SlotMarkUsedInfo) {}
 
+// ReleaseSlot is called once for each permit: after its poll brought nothing, or after its
+// activity has ended.
 func (s *supplier) ReleaseSlot(worker.SlotReleaseInfo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,102 +110,37 @@ func (s *supplier) ReleaseSlot(worker.SlotReleaseInfo) {
 
 func (s *supplier) MaxSlots() int { return s.limits.all() }
 
-// leaveShort gives back the short slot of an activity that goes on elsewhere. The caller
-// holds mu.
-func (s *Slots) leaveShort() {
-	s.free++
-	s.short.Release(1)
-}
-
-// take takes a slot for an activity that has a short one. It returns nil if there is none.
-func (s *Slots) take(c Class, urgent bool) (done func()) {
+// take takes a slot for an activity that has a short one, and returns what gives it back. If
+// the class is full, take returns nil for an activity that may be sent back, and leaves
+// another one in its short slot.
+func (s *Slots) take(c Class, urgent, returnable bool) (done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	limit := s.limits[c]
 	if urgent {
 		limit = s.limits.most(c)
 	}
-	// Who waits goes first. Short activities have their slot.
-	if c != Short && (s.used[c] >= limit || len(s.lines[c]) > 0 && !urgent) {
+	switch {
+	case c == Short:
+	case s.used[c] < limit:
+		s.used[c]++
+		s.short.Release(1)
+		return func() { s.give(c) }
+	case returnable:
 		return nil
 	}
-	s.used[c]++
-	if c != Short {
-		s.leaveShort()
-	}
-	return func() { s.give(c) }
+	s.used[Short]++
+	return func() { s.give(Short) }
 }
 
-// give frees a slot, or hands it to whoever has waited longest.
+// give gives back a slot of a class. The permit of the activity is released after that.
 func (s *Slots) give(c Class) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.gives(c)
-}
-
-// gives is give for a caller that holds mu.
-func (s *Slots) gives(c Class) {
-	if line := s.lines[c]; len(line) > 0 && s.used[c] <= s.limits[c] {
-		s.lines[c] = line[1:]
-		close(line[0])
-		return
-	}
 	s.used[c]--
-}
-
-// wait waits in line until there is a slot, until ctx ends or until enough is closed. It calls
-// each time that tick ticks. It returns nil if it got no slot.
-func (s *Slots) wait(ctx context.Context, c Class, enough <-chan struct{}, until <-chan time.Time, tick <-chan time.Time, beat func()) (done func()) {
-	s.mu.Lock()
-	if s.used[c] < s.limits[c] && len(s.lines[c]) == 0 { // meanwhile
-		s.used[c]++
-		s.leaveShort()
-		s.mu.Unlock()
-		return func() { s.give(c) }
+	if c != Short {
+		s.free++
 	}
-	mine := make(chan struct{})
-	s.lines[c] = append(s.lines[c], mine)
-	apart := s.waiting < mostWaiting
-	if apart {
-		s.waiting++
-		s.leaveShort()
-	}
-	s.mu.Unlock()
-	got := false
-	for over := false; !over; {
-		select {
-		case <-mine:
-			got, over = true, true
-		case <-ctx.Done():
-			over = true
-		case <-enough:
-			over = true
-		case <-until:
-			over = true
-		case <-tick:
-			beat()
-		}
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if apart {
-		s.waiting--
-	}
-	if !got {
-		if i := slices.Index(s.lines[c], mine); i >= 0 {
-			s.lines[c] = slices.Delete(s.lines[c], i, i+1)
-			return nil
-		}
-		// It was given a slot at the same time.
-		if ctx.Err() != nil {
-			s.gives(c)
-			return nil
-		}
-	}
-	if !apart {
-		s.leaveShort()
-	}
-	return func() { s.give(c) }
 }
 
 // pause counts an activity that is sent back, and returns how long it stays away.
@@ -216,13 +149,14 @@ func (s *Slots) pause(c Class) time.Duration {
 	defer s.mu.Unlock()
 	s.sentBack[c]++
 	now := s.now()
-	s.next = s.next.Add(sentBackEach)
-	if least := now.Add(leastPause); s.next.Before(least) {
-		s.next = least
+	next := s.next[c].Add(sentBackEach)
+	if least := now.Add(leastPause); next.Before(least) {
+		next = least
 	}
-	if most := now.Add(longestPause); s.next.After(most) {
-		s.next = most
+	if most := now.Add(longestPause); next.After(most) {
+		next = most
 	}
-	d := s.next.Sub(now)
+	s.next[c] = next
+	d := next.Sub(now)
 	return d + rand.N(d/2)
 }

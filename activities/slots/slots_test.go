@@ -1,7 +1,6 @@
 package slots
 
 import (
-	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -36,15 +35,15 @@ func (s *Slots) reported() { (*supplier)(s).ReleaseSlot(nil) }
 func (s *Slots) idle(t *testing.T) {
 	t.Helper()
 	for _, c := range Classes() {
-		if u := s.Use(c); u.Used != 0 || u.Waiting != 0 {
+		if u := s.Use(c); u.Used != 0 {
 			t.Errorf("%s: %+v", c, u)
 		}
 	}
 	n := 0
 	for ; s.short.TryAcquire(1); n++ {
 	}
-	if s.short.Release(int64(n)); n != s.limits[Short] || s.free != 0 || s.waiting != 0 {
-		t.Errorf("%d of %d short slots are free, %d permits have none, %d wait", n, s.limits[Short], s.free, s.waiting)
+	if s.short.Release(int64(n)); n != s.limits[Short] || s.free != 0 {
+		t.Errorf("%d of %d short slots are free, %d permits have none", n, s.limits[Short], s.free)
 	}
 }
 
@@ -53,26 +52,26 @@ func TestAFullClassLeavesTheShortSlotsForPolls(t *testing.T) {
 	var ends []func()
 	for range 2 {
 		s.polled(t)
-		done := s.take(Pumps, false)
+		done := s.take(Pumps, false, true)
 		if done == nil {
 			t.Fatal("no slot for a pump")
 		}
 		ends = append(ends, done)
 	}
 	s.polled(t)
-	if s.take(Pumps, false) != nil {
+	if s.take(Pumps, false, true) != nil {
 		t.Error("a third pump has a slot")
 	}
 	if s.polled(t); (*supplier)(s).TryReserveSlot(nil) != nil {
 		t.Error("more polls than short slots")
 	}
-	end := s.take(Short, false)
+	end := s.take(Short, false, false)
 	if end == nil {
 		t.Fatal("a short activity waits for pumps")
 	}
 	end()
 	s.reported()
-	urgent := s.take(Pumps, true) // the one that was sent back
+	urgent := s.take(Pumps, true, true) // the one that was sent back
 	if urgent == nil {
 		t.Fatal("a decision waits for pumps")
 	}
@@ -80,7 +79,7 @@ func TestAFullClassLeavesTheShortSlotsForPolls(t *testing.T) {
 		t.Errorf("pumps: %+v", u)
 	}
 	s.polled(t)
-	if s.take(Pumps, true) != nil {
+	if s.take(Pumps, true, true) != nil {
 		t.Error("the slots for decisions are not bounded")
 	}
 	s.reported()
@@ -91,64 +90,51 @@ func TestAFullClassLeavesTheShortSlotsForPolls(t *testing.T) {
 	s.idle(t)
 }
 
-func TestWhoWaitsGetsTheNextSlotInOrder(t *testing.T) {
+// Polls that bring nothing, and short activities, come and go while long ones run. They have
+// the short slots all the time.
+func TestLongActivitiesTakeNoShortSlotsHoweverManyPollsThereAre(t *testing.T) {
 	s := small(t)
-	s.polled(t)
-	first := s.take(Bulk, false)
-	type got struct {
-		n    int
-		done func()
-	}
-	in := make(chan got)
-	for n := range 3 {
+	var ends []func()
+	for _, c := range []Class{Pumps, Pumps, Watches, Bulk, Commands} {
 		s.polled(t)
-		go func() { in <- got{n, s.wait(t.Context(), Bulk, nil, nil, nil, nil)} }()
-		for s.Use(Bulk).Waiting != n+1 {
-			time.Sleep(time.Millisecond) // until it is in line
-		}
+		ends = append(ends, s.take(c, false, true))
 	}
-	s.polled(t) // those that wait keep no poll from its slot
-	if s.take(Bulk, false) != nil {
-		t.Error("a newcomer overtakes those that wait")
+	for range 20 {
+		s.polled(t)
+		s.polled(t)
+		s.take(Short, false, false)()
+		s.reported()
+		s.reported()
 	}
-	s.reported()
-	end := first
-	for n := range 3 {
+	for _, end := range ends {
+		s.polled(t)
+		s.polled(t)
+		s.reported()
+		s.reported()
 		end()
 		s.reported()
-		g := <-in
-		if g.n != n || g.done == nil {
-			t.Fatalf("after %d ends, %d got a slot: %v", n+1, g.n, g.done != nil)
-		}
-		end = g.done
 	}
-	end()
-	s.reported()
 	s.idle(t)
 }
 
-func TestAWaitEndsWhenItsAttemptDoes(t *testing.T) {
+// What may not be sent back keeps its short slot, until none is left for polls.
+func TestWhatMayNotBeSentBackKeepsItsShortSlot(t *testing.T) {
 	s := small(t)
-	s.polled(t)
-	end := s.take(Commands, false)
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	closed, past := make(chan struct{}), make(chan time.Time, 1)
-	close(closed)
-	past <- time.Time{}
-	for _, try := range []func() func(){
-		func() func() { return s.wait(ctx, Commands, nil, nil, nil, nil) },
-		func() func() { return s.wait(t.Context(), Commands, closed, nil, nil, nil) },
-		func() func() { return s.wait(t.Context(), Commands, nil, past, nil, nil) },
-	} {
+	var ends []func()
+	for range 3 {
 		s.polled(t)
-		if try() != nil {
-			t.Error("two commands have one slot")
-		}
+		ends = append(ends, s.take(Bulk, false, false))
+	}
+	if bulk, short := s.Use(Bulk), s.Use(Short); bulk != (Use{Limit: 1, Used: 1}) || short != (Use{Limit: 2, Used: 2}) {
+		t.Errorf("bulk: %+v, short: %+v", bulk, short)
+	}
+	if (*supplier)(s).TryReserveSlot(nil) != nil {
+		t.Error("the worker polls without a slot for what comes")
+	}
+	for _, end := range ends {
+		end()
 		s.reported()
 	}
-	end()
-	s.reported()
 	s.idle(t)
 }
 
@@ -164,12 +150,7 @@ func TestNoSlotIsLost(t *testing.T) {
 					return
 				}
 				if c := Classes()[rand.N(6)%5]; rand.N(4) > 0 {
-					done := s.take(c, rand.N(8) == 0)
-					if done == nil {
-						ctx, cancel := context.WithTimeout(t.Context(), time.Duration(rand.N(300))*time.Microsecond)
-						done = s.wait(ctx, c, nil, nil, nil, nil)
-						cancel()
-					}
+					done := s.take(c, rand.N(8) == 0, rand.N(2) == 0)
 					if u := s.Use(c); u.Used > s.limits.most(c) {
 						t.Errorf("%s: %+v", c, u)
 					}

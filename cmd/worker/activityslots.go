@@ -23,7 +23,6 @@ func slotsOf(l config.Limits, m *metrics) (*slots.Slots, worker.WorkerTuner, err
 		}
 		gauge("fairlead_activity_slots", func(u slots.Use) int { return u.Limit })
 		gauge("fairlead_activity_slots_used", func(u slots.Use) int { return u.Used })
-		gauge("fairlead_activity_slots_waiting", func(u slots.Use) int { return u.Waiting })
 		d := defined("fairlead_activity_sent_back_total")
 		m.shared.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: d.name, Help: d.help, ConstLabels: prometheus.Labels{"class": string(c)}},
 			func() float64 { return float64(s.Use(c).SentBack) }))

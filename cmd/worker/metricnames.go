@@ -18,7 +18,6 @@ var definitions = []definition{
 	{"fairlead_activities", "gauge", nil, "Activities that run in this worker, pumps included."},
 	{"fairlead_activity_slots", "gauge", []string{"class"}, "Activity slots of this worker for each class: `pumps`, `watches`, `bulk`, `commands` or `short`."},
 	{"fairlead_activity_slots_used", "gauge", []string{"class"}, "Those in use."},
-	{"fairlead_activity_slots_waiting", "gauge", []string{"class"}, "Activities that wait in this worker for a slot of their class."},
 	{"fairlead_activity_sent_back_total", "counter", []string{"class"}, "Activities that this worker gave back because their class had no free slot."},
 	{"fairlead_activity_failures_total", "counter", []string{"kind"}, "Failed attempts at activities, by the kind of error."},
 	{"fairlead_ssh_connections", "gauge", nil, "Open SSH connections to hosts."},

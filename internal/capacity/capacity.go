@@ -55,9 +55,12 @@ const (
 	// A pool looks for ended holders every 5 minutes: FindEnded and a timer.
 	perZone = 2.0 / 300
 
-	beatsPerSession  = 2 // PrepareSession, CloseSession
-	beatsPerTurn     = 2 // RunPump, TakeSnapshot
-	beatsPerApproval = 1 // RunPump
+	beatsPerSession  = bulkPerSession / 4 // PrepareSession, CloseSession
+	beatsPerTurn     = 2                  // RunPump, TakeSnapshot
+	beatsPerApproval = 1                  // RunPump
+	// While an activity goes on, its worker sends a heartbeat every 4 seconds (throttle in
+	// cmd/worker).
+	beatsPerCommand = perCommandTime / 4
 )
 
 // What one worker and one zone can do: figures of `make bench` on two cores, rows streams and
@@ -100,7 +103,8 @@ type Estimate struct {
 	ActionsPerMonth  float64 `json:"actions_per_month"` // 30 days
 	Parts            []Part  `json:"parts"`
 	Slots            []Slots `json:"slots"`
-	// Workers is how many carry the load; one more lets one stop.
+	// Workers is how many carry the load, at least one in each zone; one more in a zone lets one
+	// of its workers stop.
 	Workers int `json:"workers"`
 	// GrantsPerSecond is how many slots of hosts pools give in a second, and MostGrants how many
 	// one zone was measured to give.
@@ -126,11 +130,11 @@ func (l Load) Check() error {
 // Of estimates what a load asks for.
 func Of(l Load, of Limits) Estimate {
 	hour := func(n float64) float64 { return n / time.Hour.Seconds() }
-	e := Estimate{Load: l, GrantsPerSecond: hour(l.SessionsPerHour), MostGrants: float64(l.Zones) * grantsPerZone, Parts: []Part{
+	e := Estimate{Load: l, Workers: max(l.Zones, 1), GrantsPerSecond: hour(l.SessionsPerHour), MostGrants: float64(l.Zones) * grantsPerZone, Parts: []Part{
 		{"sessions that begin and end", hour(l.SessionsPerHour) * (perSession + perLease + beatsPerSession)},
 		{"turns", hour(l.TurnsPerHour) * (perTurn + beatsPerTurn)},
 		{"approvals", hour(l.ApprovalsPerHour) * (perApproval + beatsPerApproval)},
-		{"commands", hour(l.CommandsPerHour) * perCommand},
+		{"commands", hour(l.CommandsPerHour) * (perCommand + beatsPerCommand)},
 		{"heartbeats of running turns", float64(l.Running) * perPump},
 		{"heartbeats of watched hosts", float64(l.Hosts) * perHost},
 		{"pools and outboxes", float64(l.Zones)*perZone + float64(l.Outboxes)*perOutbox},
@@ -148,7 +152,7 @@ func Of(l Load, of Limits) Estimate {
 		{Class: "short", Needed: up(room * hour(l.SessionsPerHour) * shortPerSession), Limit: of.Short, Estimate: "three times the mean, if a session takes 5 s; polls come on top"},
 	} {
 		s.Workers = up(float64(s.Needed) / float64(max(s.Limit, 1)))
-		e.Workers = max(e.Workers, s.Workers, 1)
+		e.Workers = max(e.Workers, s.Workers)
 		e.Slots = append(e.Slots, s)
 	}
 	return e

@@ -52,7 +52,7 @@ func TestAnEstimateIsTheSumOfItsParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := Of(l, usual)
-	want := 0.1*21 + 1*8 + 0.5*6 + 0.01*2 + 1200*0.25 + 100*0.04 + 2*2.0/300 + 0.25
+	want := 0.1*24 + 1*8 + 0.5*6 + 0.01*9 + 1200*0.25 + 100*0.04 + 2*2.0/300 + 0.25
 	if math.Abs(e.ActionsPerSecond-want) > 1e-6 || math.Abs(e.ActionsPerMonth-want*2592000) > 1 {
 		t.Errorf("%v actions a second, %v a month; want %v a second", e.ActionsPerSecond, e.ActionsPerMonth, want)
 	}
@@ -78,5 +78,11 @@ func TestAnImpossibleLoadIsRefused(t *testing.T) {
 		if l.Check() == nil {
 			t.Errorf("%+v is possible", l)
 		}
+	}
+}
+
+func TestEachZoneHasAWorker(t *testing.T) {
+	if e := Of(Load{Zones: 5, Hosts: 1, Sessions: 1}, usual); e.Workers != 5 {
+		t.Errorf("%d workers for 5 zones", e.Workers)
 	}
 }

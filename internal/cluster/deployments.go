@@ -136,11 +136,10 @@ func deployments(ctx context.Context, c Client, namespace string) (*Finding, err
 			fine = append(fine, l.GetName())
 			continue
 		}
-		is, err := polled(ctx, c, l.GetName(), queues)
-		if err != nil {
+		if build, err = polls(ctx, c, l.GetName(), build, queues); err != nil {
 			return nil, err
 		}
-		if is {
+		if build != "" {
 			idle, set = append(idle, l.GetName()), append(set, SetCurrent(namespace, l.GetName(), build))
 		}
 	}
@@ -184,19 +183,20 @@ func queuesOf(ctx context.Context, c Client, namespace, deployment, build string
 	return ours, nil
 }
 
-// polled reports whether workers of a deployment ask for the tasks of one of the queues, or did
-// so within the last five minutes.
-func polled(ctx context.Context, c Client, deployment string, queues []*workflowservice.DescribeTaskQueueRequest) (bool, error) {
+// polls returns the build of a deployment whose workers ask for the tasks of one of the queues,
+// or did so within the last five minutes: the newest one if it does, else another one.
+func polls(ctx context.Context, c Client, deployment, newest string, queues []*workflowservice.DescribeTaskQueueRequest) (build string, err error) {
 	for _, q := range queues[:min(len(queues), mostQueues)] {
 		d, err := c.WorkflowService().DescribeTaskQueue(ctx, q)
 		if err != nil {
-			return false, err
+			return "", err
 		}
 		for _, p := range d.GetPollers() {
-			if p.GetDeploymentOptions().GetDeploymentName() == deployment {
-				return true, nil
+			o := p.GetDeploymentOptions()
+			if o.GetDeploymentName() == deployment && (build == "" || o.GetBuildId() == newest) {
+				build = o.GetBuildId()
 			}
 		}
 	}
-	return false, nil
+	return build, nil
 }

@@ -53,7 +53,7 @@ func showCapacity(p *core.Printer, e capacity.Estimate) {
 			p.Printf("  %-44s %8.3f a second\n", part.What, part.PerSecond)
 		}
 	}
-	p.Printf("workers              %d, and one more so that one may stop\n", e.Workers)
+	p.Printf("workers              %d, and one more in each zone so that one may stop\n", e.Workers)
 	for _, s := range e.Slots {
 		p.Printf("  %-9s %6d slots of %6d in each worker   %s\n", s.Class, s.Needed, s.Limit, s.Estimate)
 	}
