@@ -47,8 +47,12 @@ func TestADeploymentWithoutACurrentVersionIsToldWithTheCommand(t *testing.T) {
 	}
 	serve(protocol.TaskQueueOf("eu"), "fairlead-eu", "v1")
 	listed(t, ctx, c, "fairlead-eu")
-	f := told(c)
-	if f == nil || f.OK || f.Hint != "temporal worker deployment set-current-version --namespace default --deployment-name fairlead-eu --build-id v1" {
+	var f *Finding
+	until(t, ctx, func() (bool, error) { // the server shows who polls a moment later
+		f = told(c)
+		return f != nil, nil
+	})
+	if f.OK || f.Hint != "temporal worker deployment set-current-version --namespace default --deployment-name fairlead-eu --build-id v1" {
 		t.Fatalf("without a current version: %+v", f)
 	}
 	if f := told(forgetful{c}); f == nil || *f != *told(c) {
