@@ -176,14 +176,8 @@ var shapes = []shape{
 		r.becomes(id, protocol.Parked)
 		r.close(id)
 	})},
-	{"a lost host", func(t *testing.T) (*real, []string) {
-		r := newReal(t)
-		r.work()
-		id := r.losesItsHost(session.Options{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
-		r.ended(id, id+".c1", "interrupted")
-		r.close(id)
-		return r, []string{protocol.PoolID(r.zone), protocol.SessionID(id)}
-	}},
+	{"a lost host", loseHost},
+	{"a lost host with calm watches", loseHost}, // recorded since pools have them
 	{"budget", inSession(session.Options{Bounds: protocol.Bounds{Tokens: 1000}}, func(r *real, id string) {
 		r.say(id, "m1", "stay")
 		r.until("a pump is attached", func() bool { return r.host.attached(id) })
@@ -559,4 +553,13 @@ func inSession(opt session.Options, do func(r *real, id string)) func(t *testing
 		}
 		return r, []string{protocol.SessionID(id)}
 	}
+}
+
+func loseHost(t *testing.T) (*real, []string) {
+	r := newReal(t)
+	r.work()
+	id := r.losesItsHost(session.Options{OnHostLost: protocol.HostLostMove, OnInterrupt: protocol.InterruptContinue})
+	r.ended(id, id+".c1", "interrupted")
+	r.close(id)
+	return r, []string{protocol.PoolID(r.zone), protocol.SessionID(id)}
 }
