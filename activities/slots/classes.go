@@ -2,7 +2,7 @@ package slots
 
 import "fmt"
 
-// A Class is what its activities have in common: how long they take.
+// A Class is a kind of activity, by how long the activities take.
 type Class string
 
 // The classes.

@@ -22,8 +22,8 @@
 // later attempt has a higher number, as after a lost worker, and therefore first reads what codex
 // has been told.
 //
-// All other activities stay in the short slot that they came with. When none is left, the
-// worker polls no more, and what is queued goes to other workers or waits in Temporal.
+// All other activities stay in the short slot that they came with. When no short slot is free,
+// the worker does not poll. Queued activities go to other workers, or wait in Temporal.
 //
 // Pumps with something that a person decided may use some slots more than the limit, so that
 // decisions reach codex while all pumps are in use.

@@ -104,7 +104,7 @@ func (g *gates) do(ctx context.Context, in job) (result, error) {
 }
 
 // While all pumps are in use, everything else goes on, and decisions reach codex. What found no
-// slot has not begun: what its last attempt knew is there when it begins.
+// slot has not begun. When it begins, it gets the heartbeat details of its last attempt.
 func TestActivitiesOfAFullClassWaitAsIfTheyHadNotBegun(t *testing.T) {
 	path := realparts.DevServer(t)
 	port, err := hosttest.TakePort()
@@ -190,7 +190,7 @@ func TestActivitiesOfAFullClassWaitAsIfTheyHadNotBegun(t *testing.T) {
 	}
 	ends[1]()
 
-	// What may be tried once is not sent back.
+	// An activity with a limit of attempts is not sent back.
 	long := run("CloseSession", 1, job{Gate: "long"})
 	g.begun(t, "long")
 	if out := end(run("CloseSession", 1, job{})); out != (result{Attempt: 1}) {

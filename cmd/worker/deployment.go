@@ -15,8 +15,8 @@ import (
 	"fairlead.dev/fairlead/internal/version"
 )
 
-// deploymentOf makes the worker a version of its deployment. Workflows go on with whichever
-// version is current: each release can replay what an earlier one has begun.
+// deploymentOf makes the worker a version of its deployment. Each workflow moves to the version
+// that is current, because each release can replay the histories of earlier releases.
 func deploymentOf(d config.Deployment) worker.DeploymentOptions {
 	if d.Name == "" {
 		return worker.DeploymentOptions{}

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A Load is what workers are to carry.
+// A Load is the work that workers must carry.
 type Load struct {
 	Hosts    int `json:"hosts"` // with sessions, at the same time
 	Zones    int `json:"zones"`
